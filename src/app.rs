@@ -1,0 +1,1 @@
+//! Builds the running server from its configuration.

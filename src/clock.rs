@@ -1,0 +1,1 @@
+//! Wall time behind a trait, so that tests can set it.

@@ -1,0 +1,1 @@
+//! What the flags, the environment and the file resolve to.

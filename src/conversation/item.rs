@@ -1,0 +1,68 @@
+//! The entries of a conversation.
+
+/// One entry of a conversation, in the order in which it was said.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Item {
+    /// Something said by a person, by the operator or by the model.
+    Message(Message),
+    /// The model asks for a function to be run.
+    FunctionCall(FunctionCall),
+    /// What running a function gave.
+    FunctionOutput(FunctionOutput),
+    /// The model's thoughts, which belong to the assistant turn that follows them.
+    Reasoning(Reasoning),
+}
+
+/// Who speaks. OpenAI's `developer` role is [`Role::System`] here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Instructions of the operator.
+    System,
+    /// The person, or the program on the person's behalf.
+    User,
+    /// The model.
+    Assistant,
+}
+
+/// Something said.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Message {
+    /// Who speaks.
+    pub role: Role,
+    /// What is said, in order.
+    pub content: Vec<Part>,
+}
+
+/// One part of a message's content.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Part {
+    /// Plain text.
+    Text(String),
+}
+
+/// The model asks for a function to be run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FunctionCall {
+    /// Links the call to its output.
+    pub call_id: String,
+    /// Name of the function, as declared.
+    pub name: String,
+    /// The arguments as the model wrote them: JSON text, not necessarily valid.
+    pub arguments: String,
+}
+
+/// What running a function gave.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FunctionOutput {
+    /// The call that this answers.
+    pub call_id: String,
+    /// The result, in order.
+    pub output: Vec<Part>,
+}
+
+/// The model's thoughts before an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reasoning {
+    /// The raw text.
+    pub text: String,
+}

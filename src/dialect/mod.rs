@@ -1,0 +1,1 @@
+//! How model families write tool calls and reasoning in their text, one file per family.

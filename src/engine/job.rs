@@ -1,0 +1,58 @@
+//! What is asked of the engine and what it reports back.
+
+use std::sync::Arc;
+
+use crate::{id::TokenId, sampling::SamplingParams};
+
+/// One generation.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// The whole prompt, at least one token.
+    pub prompt: Vec<TokenId>,
+    /// Generation ends with [`Finish::MaxTokens`] after this many tokens, at least 1.
+    pub max_new_tokens: usize,
+    /// How tokens are chosen.
+    pub sampling: SamplingParams,
+    /// Tokens that end the answer; empty to ignore them.
+    pub end_tokens: Arc<[TokenId]>,
+}
+
+/// What a running job reports, in this order: `Prefilled`, `Token`…, `Finished`.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TokenEvent {
+    /// The prompt is in key/value memory.
+    Prefilled {
+        /// Tokens of the prompt that came from the prefix cache.
+        cached_tokens: usize,
+    },
+    /// One more token of the answer; never an end token.
+    Token(GeneratedToken),
+    /// The last event.
+    Finished(Finish),
+}
+
+/// A generated token.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GeneratedToken {
+    /// Which token.
+    pub id: TokenId,
+    /// Natural logarithm of its probability under the model, before temperature and filters.
+    pub logprob: f32,
+    /// The likeliest tokens with theirs, best first; as many as asked for.
+    pub top: Vec<(TokenId, f32)>,
+}
+
+/// How a job ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Finish {
+    /// The model ended its answer with this token.
+    EndToken(TokenId),
+    /// `max_new_tokens` were generated.
+    MaxTokens,
+    /// The context is full.
+    ContextFull,
+    /// The engine was told to stop.
+    Cancelled,
+    /// The device failed; the text is for the operator.
+    Failed(String),
+}

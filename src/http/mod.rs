@@ -1,0 +1,1 @@
+//! HTTP: the route table, thin handlers, extractors, server-sent events and errors.

@@ -1,0 +1,3 @@
+//! The `stemma` program.
+
+fn main() {}

@@ -1,0 +1,66 @@
+//! What runs a [`DecoderSpec`](super::spec::DecoderSpec): the seam between the engine and devices.
+
+use crate::id::TokenId;
+
+/// A loaded model on one device. Lives on the engine's thread only; its arrays never leave it.
+pub trait Executor {
+    /// Key/value memory of one sequence.
+    type Kv: KvMemory;
+
+    /// Number of tokens in the vocabulary: the width of a row of logits.
+    fn vocab_size(&self) -> usize;
+
+    /// Largest number of tokens of one sequence.
+    fn context_length(&self) -> usize;
+
+    /// Bytes of key/value memory that one token takes.
+    fn kv_bytes_per_token(&self) -> usize;
+
+    /// Empty memory for a new sequence.
+    fn new_kv(&self) -> Self::Kv;
+
+    /// Runs one step over all slots at once, prefill chunks and decoding sequences alike: appends
+    /// each slot's tokens to its memory and writes the logits after the last token of each slot
+    /// that wants them, one row of `vocab_size` a slot, in slot order, into `logits` (cleared
+    /// first).
+    ///
+    /// # Errors
+    /// When the device fails. The memories of the slots are then undefined and must be dropped.
+    fn step(
+        &mut self,
+        slots: &mut [Slot<'_, Self::Kv>],
+        logits: &mut Vec<f32>,
+    ) -> Result<(), ExecError>;
+}
+
+/// One sequence's part of a step.
+pub struct Slot<'a, K> {
+    /// The tokens to run, at least one; the first stands at position `kv.len()`.
+    pub tokens: &'a [TokenId],
+    /// The sequence's memory, extended by the step.
+    pub kv: &'a mut K,
+    /// Whether the logits after the last token are needed.
+    pub wants_logits: bool,
+}
+
+/// Key/value memory of one sequence, known to the cache and the scheduler by its length only.
+pub trait KvMemory: Sized {
+    /// Number of tokens held.
+    fn len(&self) -> usize;
+
+    /// Whether nothing is held.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes held alone or shared.
+    fn bytes(&self) -> usize;
+
+    /// A memory with the first `len` tokens of this one; shares what it can.
+    fn fork(&self, len: usize) -> Self;
+}
+
+/// A device failed; the text is for the operator.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{0}")]
+pub struct ExecError(pub String);

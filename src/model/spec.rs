@@ -1,0 +1,108 @@
+//! A decoder-only transformer described as data, so that one executor runs every architecture.
+
+/// Everything an executor must know about an architecture, apart from the weights.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DecoderSpec {
+    /// `model_type` of `config.json`.
+    pub model_type: String,
+    /// Number of tokens in the vocabulary.
+    pub vocab_size: usize,
+    /// Width of the residual stream.
+    pub hidden_size: usize,
+    /// Width inside the feed-forward layers.
+    pub intermediate_size: usize,
+    /// Number of query heads.
+    pub head_count: usize,
+    /// Number of key and value heads.
+    pub kv_head_count: usize,
+    /// Width of one head.
+    pub head_dim: usize,
+    /// The layers, first to last.
+    pub layers: Vec<LayerSpec>,
+    /// All RMS norms.
+    pub norm: NormSpec,
+    /// Whether attention and feed-forward outputs are normalised too before they are added
+    /// (Gemma's post-norms).
+    pub post_norms: bool,
+    /// Whether the q, k and v projections have biases.
+    pub qkv_bias: bool,
+    /// Whether the attention output projection has a bias.
+    pub output_bias: bool,
+    /// Whether the feed-forward projections have biases.
+    pub mlp_bias: bool,
+    /// Whether each query and key head is normalised.
+    pub qk_norm: bool,
+    /// The feed-forward gate's non-linearity.
+    pub activation: Activation,
+    /// Factor on token embeddings.
+    pub embedding_scale: f32,
+    /// Factor on query·key products.
+    pub attention_scale: f32,
+    /// `cap · tanh(x / cap)` on attention scores.
+    pub attention_soft_cap: Option<f32>,
+    /// `cap · tanh(x / cap)` on logits.
+    pub logit_soft_cap: Option<f32>,
+    /// Whether the output projection is the embedding matrix.
+    pub tied_embeddings: bool,
+    /// Largest number of tokens of one sequence.
+    pub context_length: usize,
+}
+
+/// What differs between layers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LayerSpec {
+    /// Number of most recent tokens that attention sees (the query's own included); `None` sees all.
+    pub window: Option<usize>,
+    /// Rotary embedding of this layer.
+    pub rope: Rope,
+}
+
+/// A rotary position embedding over the two halves of a head (not interleaved).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rope {
+    /// Base of the frequencies.
+    pub theta: f32,
+    /// How positions beyond the trained length are reached.
+    pub scaling: RopeScaling,
+}
+
+/// Rotary scaling schemes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RopeScaling {
+    /// None.
+    None,
+    /// Positions divided by a factor.
+    Linear {
+        /// The divisor.
+        factor: f32,
+    },
+    /// Llama 3's scheme: low frequencies divided, high ones kept, a smooth passage between.
+    Llama3 {
+        /// Divisor of low frequencies.
+        factor: f32,
+        /// Wavelengths above `original_length / low` are low-frequency.
+        low_freq_factor: f32,
+        /// Wavelengths below `original_length / high` are high-frequency.
+        high_freq_factor: f32,
+        /// Context length the model was first trained on.
+        original_length: usize,
+    },
+}
+
+/// RMS normalisation.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct NormSpec {
+    /// Added to the mean square.
+    pub eps: f32,
+    /// Whether the stored weight `w` means a factor `1 + w` (Gemma).
+    pub unit_offset: bool,
+}
+
+/// Non-linearities of the gated feed-forward.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Activation {
+    /// `x · sigmoid(x)`.
+    Silu,
+    /// GELU, tanh approximation.
+    GeluTanh,
+}

@@ -1,0 +1,1 @@
+//! The service: what each operation of the API does, independent of HTTP.

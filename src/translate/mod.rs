@@ -1,0 +1,1 @@
+//! Between the JSON of the APIs and the domain; pure functions only.

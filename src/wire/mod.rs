@@ -1,0 +1,1 @@
+//! Mirrors of OpenAI's JSON, and nothing else.

@@ -1,0 +1,1 @@
+//! Integration tests through the real router, with the scripted engine and with real models.
