@@ -1,1 +1,205 @@
-//! The command line: flags first, meaning second.
+//! The command line: what may be typed, with no side effects. Meaning is given in `config`.
+
+use std::{net::IpAddr, path::PathBuf};
+
+use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
+
+use crate::limits;
+
+/// A durable session-log server for language models: OpenAI's Responses API over MLX.
+#[derive(Debug, Parser)]
+#[command(name = "stemma", version, about, arg_required_else_help = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Serve models over HTTP until interrupted.
+    Serve(ServeArgs),
+    /// Answer one prompt on standard output, without HTTP.
+    Generate(GenerateArgs),
+    /// Manage downloaded models.
+    #[command(subcommand)]
+    Models(ModelsCommand),
+}
+
+/// `stemma serve`: each flag is also an environment variable and a key of the TOML file.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// TOML file with any of these flags, spelled without dashes in front; the command line and
+    /// the environment win over it.
+    #[arg(long, env = "STEMMA_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Model to serve, repeatable: an alias, a folder, a .gguf file or a hub repository;
+    /// `NAME=MODEL` serves it under that name.
+    #[arg(
+        long = "model",
+        env = "STEMMA_MODEL",
+        value_name = "MODEL",
+        value_delimiter = ',',
+        required = true
+    )]
+    pub models: Vec<String>,
+    /// Address to listen on.
+    #[arg(long, env = "STEMMA_HOST", default_value = "127.0.0.1")]
+    pub host: IpAddr,
+    /// Port to listen on; 0 picks a free one.
+    #[arg(long, env = "STEMMA_PORT", default_value_t = 8080)]
+    pub port: u16,
+    /// Listen beyond loopback although nobody needs a key.
+    #[arg(long, env = "STEMMA_ALLOW_UNAUTHENTICATED")]
+    pub allow_unauthenticated: bool,
+    /// Longest answer in tokens where a request names no length [default: what the context holds].
+    #[arg(long, env = "STEMMA_MAX_TOKENS", value_name = "TOKENS", value_parser = value_parser!(u32).range(1..))]
+    pub max_tokens: Option<u32>,
+    /// Largest request body in bytes, after decompression.
+    #[arg(long, env = "STEMMA_MAX_BODY_BYTES", value_name = "BYTES", default_value_t = limits::BODY_BYTES_MAX)]
+    pub max_body_bytes: usize,
+    /// Largest number of generations running at once, per model.
+    #[arg(long, env = "STEMMA_MAX_RUNNING", value_name = "COUNT", default_value_t = 64, value_parser = at_least_one)]
+    pub max_running: usize,
+    /// Largest number of generations waiting, per model; more are refused with 429.
+    #[arg(long, env = "STEMMA_MAX_QUEUE", value_name = "COUNT", default_value_t = 256, value_parser = at_least_one)]
+    pub max_queue: usize,
+    /// Largest key/value memory of running generations in bytes, per model.
+    #[arg(long, env = "STEMMA_KV_BYTES", value_name = "BYTES", default_value_t = 4 << 30, value_parser = at_least_one)]
+    pub kv_bytes: usize,
+    /// Seconds that running answers get to finish after SIGTERM.
+    #[arg(
+        long,
+        env = "STEMMA_SHUTDOWN_GRACE",
+        value_name = "SECONDS",
+        default_value_t = 10
+    )]
+    pub shutdown_grace: u64,
+    /// Settings of loading models.
+    #[command(flatten)]
+    pub loading: LoadArgs,
+    /// Settings of logging.
+    #[command(flatten)]
+    pub logging: LogArgs,
+}
+
+/// How models are found and loaded.
+#[derive(Debug, Clone, Args)]
+pub struct LoadArgs {
+    /// Type of the weights in memory; auto is f32 on CPUs and the stored type on GPUs.
+    #[arg(long, env = "STEMMA_DTYPE", value_enum, default_value_t = DtypeArg::Auto)]
+    pub dtype: DtypeArg,
+    /// Folder of downloaded models [default: stemma in the user's cache folder].
+    #[arg(long, env = "STEMMA_CACHE", value_name = "FOLDER")]
+    pub cache: Option<PathBuf>,
+}
+
+/// What is logged, and how.
+#[derive(Debug, Clone, Args)]
+pub struct LogArgs {
+    /// Format of the log on standard error.
+    #[arg(long, env = "STEMMA_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    pub log_format: LogFormat,
+    /// What is logged, such as `debug` or `warn,stemma=info`.
+    #[arg(long, env = "STEMMA_LOG", value_name = "FILTER", default_value = "info")]
+    pub log: String,
+}
+
+/// Format of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// Lines for people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Types of weights in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DtypeArg {
+    /// What is fastest on the device.
+    Auto,
+    /// 32-bit floats.
+    F32,
+    /// Brain 16-bit floats.
+    Bf16,
+    /// IEEE 16-bit floats.
+    F16,
+}
+
+/// `stemma generate`.
+#[derive(Debug, Args)]
+pub struct GenerateArgs {
+    /// Alias, folder, .gguf file or hub repository.
+    #[arg(long, env = "STEMMA_MODEL")]
+    pub model: String,
+    /// What to answer; continued as it stands where the model has no chat template.
+    pub prompt: String,
+    /// Leading system message.
+    #[arg(long)]
+    pub instructions: Option<String>,
+    /// Longest answer in tokens [default: fill the context].
+    #[arg(long, env = "STEMMA_MAX_TOKENS", value_name = "TOKENS")]
+    pub max_tokens: Option<u32>,
+    /// 0 always takes the likeliest token [default: the model's].
+    #[arg(long)]
+    pub temperature: Option<f32>,
+    /// Decides the random numbers [default: another one each time].
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Settings of loading the model.
+    #[command(flatten)]
+    pub loading: LoadArgs,
+    /// Settings of logging.
+    #[command(flatten)]
+    pub logging: LogArgs,
+}
+
+/// `stemma models`.
+#[derive(Debug, Subcommand)]
+pub enum ModelsCommand {
+    /// Download models that have an alias, and print where they lie.
+    Fetch {
+        /// The aliases [default: smollm2].
+        aliases: Vec<String>,
+        /// Folder of downloaded models [default: the user's cache folder].
+        #[arg(long, env = "STEMMA_CACHE", value_name = "FOLDER")]
+        cache: Option<PathBuf>,
+    },
+}
+
+/// Parses a count that cannot be zero.
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("must be at least 1".to_owned()),
+        Ok(count) => Ok(count),
+        Err(error) => Err(format!("{error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_flag_of_serve_has_an_environment_variable() {
+        let command = Cli::command();
+        let serve = command.find_subcommand("serve").expect("serve exists");
+        for argument in serve.get_arguments().filter(|a| a.get_id() != "help") {
+            let env = argument.get_env().and_then(|env| env.to_str());
+            assert!(
+                env.is_some_and(|env| env.starts_with("STEMMA_")),
+                "--{} has no STEMMA_ variable",
+                argument.get_id()
+            );
+        }
+    }
+}

@@ -31,10 +31,10 @@ pub mod responses;
 
 pub mod http;
 
+pub mod cli;
+
 pub mod telemetry;
 
 pub mod config;
-
-pub mod cli;
 
 pub mod app;

@@ -1,1 +1,3 @@
 //! Integration tests through the real router, with the scripted engine and with real models.
+
+mod tidy;
