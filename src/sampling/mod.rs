@@ -1,47 +1,26 @@
 //! Logits → one token.
+//!
+//! The steps, in this order:
+//!
+//! 1. The model's own distribution (softmax of the logits as they came) gives the reported log
+//!    probabilities; nothing below changes them.
+//! 2. Repetition penalty over the prompt and the answer so far, then presence and frequency
+//!    penalties over the answer so far.
+//! 3. Logit bias.
+//! 4. Temperature. At 0 the largest logit wins (of equals the lowest id) and the steps below are
+//!    skipped.
+//! 5. Top-k, then top-p, then min-p, each over the distribution that the one before left,
+//!    normalised again.
+//! 6. A draw with the random number of the seed and the token's position ([`random`]).
 
-use std::sync::Arc;
+mod candidates;
+mod distribution;
+mod filter;
+mod history;
+mod params;
+pub mod random;
+mod sampler;
 
-use crate::id::TokenId;
-
-/// How the next token is chosen. All values are in range: `translate` checked them.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SamplingParams {
-    /// 0 is greedy.
-    pub temperature: f32,
-    /// Smallest set of tokens whose probabilities reach this; 1 keeps all.
-    pub top_p: f32,
-    /// Number of most likely tokens kept; 0 keeps all.
-    pub top_k: u32,
-    /// Tokens below this fraction of the best one's probability are dropped; 0 keeps all.
-    pub min_p: f32,
-    /// Divides positive and multiplies negative logits of tokens already seen; 1 changes nothing.
-    pub repetition_penalty: f32,
-    /// Subtracted from the logits of tokens already generated.
-    pub presence_penalty: f32,
-    /// Subtracted from the logits of tokens already generated, once for each time.
-    pub frequency_penalty: f32,
-    /// Added to single tokens' logits.
-    pub logit_bias: Arc<[(TokenId, f32)]>,
-    /// With a token's position, decides every random number.
-    pub seed: u64,
-    /// Number of likeliest alternatives reported with each token, at most 20.
-    pub top_logprobs: u8,
-}
-
-impl Default for SamplingParams {
-    fn default() -> Self {
-        Self {
-            temperature: 1.0,
-            top_p: 1.0,
-            top_k: 0,
-            min_p: 0.0,
-            repetition_penalty: 1.0,
-            presence_penalty: 0.0,
-            frequency_penalty: 0.0,
-            logit_bias: Arc::new([]),
-            seed: 0,
-            top_logprobs: 0,
-        }
-    }
-}
+pub use candidates::Workspace;
+pub use params::SamplingParams;
+pub use sampler::{Choice, Sampler, SamplingError};

@@ -1,0 +1,253 @@
+//! Chooses the tokens of one sequence.
+
+use super::{
+    SamplingParams, candidates::Workspace, distribution::Distribution, history::History,
+    random::uniform,
+};
+use crate::id::TokenId;
+
+/// A chosen token.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Choice {
+    /// Which token.
+    pub id: TokenId,
+    /// Natural logarithm of its probability under the model, before penalties, bias, temperature
+    /// and filters.
+    pub logprob: f32,
+    /// The likeliest tokens with theirs, best first; as many as asked for.
+    pub top: Vec<(TokenId, f32)>,
+}
+
+/// No token can be chosen from a row of logits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SamplingError {
+    /// A logit is NaN or `+∞`.
+    #[error("the model's logits hold a value that is not a finite number")]
+    NotANumber,
+    /// Every token has probability 0.
+    #[error("the model's logits leave no token possible")]
+    NothingPossible,
+}
+
+/// Chooses the tokens of one sequence and remembers those it chose.
+#[derive(Debug)]
+pub struct Sampler {
+    params: SamplingParams,
+    history: History,
+}
+
+impl Sampler {
+    /// A sampler for the answer to a prompt.
+    #[must_use]
+    pub fn new(params: SamplingParams, prompt: &[TokenId]) -> Self {
+        let history = History::new(&params, prompt);
+        Self { params, history }
+    }
+
+    /// Chooses the token at `position` of the sequence from the model's logits, one for each token
+    /// of the vocabulary.
+    ///
+    /// # Errors
+    /// When a logit is not a number or no token is possible.
+    pub fn choose(
+        &mut self,
+        logits: &[f32],
+        position: u64,
+        work: &mut Workspace,
+    ) -> Result<Choice, SamplingError> {
+        let model = Distribution::of(logits)?;
+        work.fill(logits);
+        self.history.penalize(&self.params, work);
+        for &(id, bias) in self.params.logit_bias.iter() {
+            work.adjust(id, |logit| logit + bias);
+        }
+        let id = self.pick(position, work)?;
+        self.history.push(id);
+        Ok(Choice {
+            id,
+            logprob: model.logprob(logits[id as usize]),
+            top: model.likeliest(logits, usize::from(self.params.top_logprobs)),
+        })
+    }
+
+    fn pick(&self, position: u64, work: &mut Workspace) -> Result<TokenId, SamplingError> {
+        let params = &self.params;
+        if params.temperature == 0.0 {
+            return work.best();
+        }
+        // A temperature keeps the order, so top-k can come first and spare exponentials.
+        work.keep_top_k(params.top_k as usize);
+        work.exponentiate(params.temperature)?;
+        work.keep_top_p(params.top_p);
+        work.keep_min_p(params.min_p);
+        work.draw(uniform(params.seed, position))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn chosen(params: SamplingParams, logits: &[f32], positions: std::ops::Range<u64>) -> Vec<u32> {
+        let mut work = Workspace::default();
+        let pick = |position| {
+            let choice = Sampler::new(params.clone(), &[]).choose(logits, position, &mut work);
+            choice.expect("finite logits").id
+        };
+        positions.map(pick).collect()
+    }
+
+    /// Pearson's χ² of drawn tokens against probabilities; tokens of probability 0 must be absent.
+    fn chi_square(drawn: &[u32], probabilities: &[f64]) -> f64 {
+        let mut statistic = 0.0;
+        for (id, &probability) in (0..).zip(probabilities) {
+            let seen = drawn.iter().filter(|&&other| other == id).count() as f64;
+            if probability == 0.0 {
+                assert_eq!(seen, 0.0, "token {id} was drawn though it was filtered out");
+                continue;
+            }
+            let expected = probability * drawn.len() as f64;
+            statistic += (seen - expected).powi(2) / expected;
+        }
+        statistic
+    }
+
+    fn softmax(logits: &[f64]) -> Vec<f64> {
+        let total: f64 = logits.iter().map(|logit| logit.exp()).sum();
+        logits.iter().map(|logit| logit.exp() / total).collect()
+    }
+
+    const LOGITS: [f32; 5] = [0.5, 2.0, -1.0, 1.0, 0.0];
+
+    #[test]
+    fn draws_follow_the_distribution() {
+        let check = |params: SamplingParams, probabilities: &[f64]| {
+            for seed in 0..3 {
+                let params = SamplingParams { seed, ..params.clone() };
+                let statistic = chi_square(&chosen(params, &LOGITS, 0..20_000), probabilities);
+                // The 99.9th percentile of χ² with four degrees of freedom.
+                assert!(statistic < 18.47, "χ² = {statistic} with seed {seed}");
+            }
+        };
+        let plain = SamplingParams::default();
+        check(plain.clone(), &softmax(&[0.5, 2.0, -1.0, 1.0, 0.0]));
+        let hot = SamplingParams { temperature: 2.0, ..plain.clone() };
+        check(hot, &softmax(&[0.25, 1.0, -0.5, 0.5, 0.0]));
+        let none = f64::NEG_INFINITY;
+        let three = softmax(&[0.5, 2.0, none, 1.0, none]);
+        check(SamplingParams { top_k: 3, ..plain.clone() }, &three);
+        check(SamplingParams { top_p: 0.85, ..plain.clone() }, &three);
+        check(SamplingParams { min_p: 0.2, ..plain.clone() }, &three);
+        let two = softmax(&[none, 2.0, none, 1.0, none]);
+        // Of the three best, two hold 85 %, though only 74 % of the whole.
+        check(SamplingParams { top_k: 3, top_p: 0.8, ..plain }, &two);
+    }
+
+    #[test]
+    fn temperature_zero_takes_the_largest_logit() {
+        let greedy = SamplingParams { temperature: 0.0, ..SamplingParams::default() };
+        assert_eq!(chosen(greedy.clone(), &LOGITS, 0..3), [1, 1, 1]);
+        assert_eq!(chosen(greedy, &[1.0, 7.0, 7.0], 0..1), [1], "of equals the lowest id");
+    }
+
+    #[test]
+    fn a_bias_of_a_hundred_forces_and_forbids() {
+        let biased = |bias: [(u32, f32); 1], temperature| SamplingParams {
+            temperature,
+            logit_bias: Arc::new(bias),
+            ..SamplingParams::default()
+        };
+        for temperature in [0.0, 1.0, 2.0] {
+            let forced = chosen(biased([(2, 100.0)], temperature), &LOGITS, 0..500);
+            assert!(forced.iter().all(|&id| id == 2));
+            let forbidden = chosen(biased([(1, -100.0)], temperature), &LOGITS, 0..500);
+            assert!(forbidden.iter().all(|&id| id != 1));
+        }
+        let beyond = chosen(biased([(99, 100.0)], 0.0), &LOGITS, 0..1);
+        assert_eq!(beyond, [1], "a bias beyond the vocabulary changes nothing");
+    }
+
+    #[test]
+    fn log_probabilities_are_the_models_own() {
+        let params = SamplingParams {
+            temperature: 0.0,
+            logit_bias: Arc::new([(2, 100.0)]),
+            top_logprobs: 2,
+            ..SamplingParams::default()
+        };
+        let mut work = Workspace::default();
+        let choice = Sampler::new(params, &[]).choose(&LOGITS, 0, &mut work).expect("finite");
+        let expected = softmax(&LOGITS.map(f64::from));
+        let close = |logprob: f32, id: u32| {
+            (f64::from(logprob) - expected[id as usize].ln()).abs() < 1e-6
+        };
+        assert_eq!(choice.id, 2);
+        assert!(close(choice.logprob, 2));
+        assert_eq!(choice.top.iter().map(|&(id, _)| id).collect::<Vec<_>>(), [1, 3]);
+        assert!(choice.top.iter().all(|&(id, logprob)| close(logprob, id)));
+    }
+
+    #[test]
+    fn penalties_follow_the_tokens_chosen() {
+        let params = SamplingParams {
+            temperature: 0.0,
+            frequency_penalty: 0.6,
+            ..SamplingParams::default()
+        };
+        let mut sampler = Sampler::new(params, &[]);
+        let mut work = Workspace::default();
+        let ids: Vec<u32> = (0..6)
+            .map(|position| sampler.choose(&LOGITS, position, &mut work).expect("finite").id)
+            .collect();
+        assert_eq!(ids, [1, 1, 3, 1, 0, 3]);
+    }
+
+    #[test]
+    fn choices_with_a_seed_stay_what_they_were() {
+        // Computed by the Python program that made the golden random numbers.
+        let expected = [1, 3, 1, 1, 3, 1, 3, 1, 1, 1, 3, 3, 1, 3, 3, 1];
+        let params = SamplingParams { seed: 42, ..SamplingParams::default() };
+        assert_eq!(chosen(params, &LOGITS, 0..16), expected);
+    }
+
+    #[test]
+    fn bad_logits_are_errors() {
+        let mut work = Workspace::default();
+        let mut sampler = Sampler::new(SamplingParams::default(), &[]);
+        let mut choose = |logits: &[f32]| sampler.choose(logits, 0, &mut work);
+        assert_eq!(choose(&[0.0, f32::NAN]), Err(SamplingError::NotANumber));
+        assert_eq!(choose(&[]), Err(SamplingError::NothingPossible));
+        assert!(choose(&[0.0, 1.0]).is_ok(), "a bad row does not spoil the next");
+    }
+
+    proptest! {
+        #[test]
+        fn any_parameters_choose_a_possible_token(
+            logits in prop::collection::vec(-50.0f32..50.0, 1..200),
+            temperature in 0.0f32..2.0,
+            (top_p, min_p) in (0.0f32..=1.0, 0.0f32..=1.0),
+            top_k in 0u32..250,
+            (repetition_penalty, presence_penalty) in (0.5f32..2.0, -2.0f32..2.0),
+            seed: u64,
+            prompt in prop::collection::vec(0u32..250, 0..20),
+        ) {
+            let params = SamplingParams {
+                temperature, top_p, top_k, min_p, repetition_penalty, presence_penalty, seed,
+                ..SamplingParams::default()
+            };
+            let mut work = Workspace::default();
+            let mut run = || -> Vec<Choice> {
+                let mut sampler = Sampler::new(params.clone(), &prompt);
+                (0..5).map(|at| sampler.choose(&logits, at, &mut work).expect("finite")).collect()
+            };
+            let first = run();
+            prop_assert!(first.iter().all(|choice| (choice.id as usize) < logits.len()));
+            prop_assert!(first.iter().all(|choice| choice.logprob <= 0.0));
+            prop_assert_eq!(first, run(), "the same again");
+        }
+    }
+}
