@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::{id::TokenId, sampling::SamplingParams};
+use crate::{
+    id::TokenId,
+    sampling::{Choice, SamplingParams},
+};
 
 /// One generation.
 #[derive(Debug, Clone)]
@@ -36,10 +39,17 @@ pub enum TokenEvent {
 pub struct GeneratedToken {
     /// Which token.
     pub id: TokenId,
-    /// Natural logarithm of its probability under the model, before temperature and filters.
+    /// Natural logarithm of its probability under the model, before penalties, bias, temperature
+    /// and filters.
     pub logprob: f32,
     /// The likeliest tokens with theirs, best first; as many as asked for.
     pub top: Vec<(TokenId, f32)>,
+}
+
+impl From<Choice> for GeneratedToken {
+    fn from(Choice { id, logprob, top }: Choice) -> Self {
+        Self { id, logprob, top }
+    }
 }
 
 /// How a job ended.

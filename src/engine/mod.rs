@@ -1,7 +1,28 @@
 //! One thread that owns a model and all its arrays, and turns token ids into token ids.
 //!
-//! The engine knows no text, no JSON, no session and no HTTP.
+//! The engine knows no text, no JSON, no session and no HTTP. Sequences are batched continuously:
+//! each step runs one token of every sequence that decodes and chunks of the prompts that are still
+//! read, and sequences join and leave between steps.
 
-pub mod job;
+mod events;
+mod handle;
+mod job;
+mod options;
+mod scheduler;
+mod sequence;
+mod stats;
+mod step;
+mod thread;
 
+#[cfg(any(test, feature = "scripted"))]
+pub mod scripted;
+
+#[cfg(test)]
+mod tests;
+
+pub use events::TokenStream;
+pub use handle::{EngineHandle, SubmitError};
 pub use job::{Finish, GeneratedToken, Job, TokenEvent};
+pub use options::EngineOptions;
+pub use stats::EngineStats;
+pub use thread::start;

@@ -19,7 +19,10 @@ impl Candidate {
     /// Better ones first, of equals the lowest id first. No two candidates are equal, so every
     /// selection and sort by this order has one possible outcome.
     pub(super) fn rank(&self, other: &Self) -> Ordering {
-        other.value.total_cmp(&self.value).then(self.id.cmp(&other.id))
+        other
+            .value
+            .total_cmp(&self.value)
+            .then(self.id.cmp(&other.id))
     }
 }
 
@@ -34,7 +37,11 @@ impl Workspace {
     /// Makes every token a candidate, in order of ids.
     pub(super) fn fill(&mut self, logits: &[f32]) {
         self.candidates.clear();
-        self.candidates.extend((0..).zip(logits).map(|(id, &value)| Candidate { id, value }));
+        self.candidates.extend(
+            (0..)
+                .zip(logits)
+                .map(|(id, &value)| Candidate { id, value }),
+        );
     }
 
     /// Changes one token's logit. Only between [`Self::fill`] and the first filter; ids beyond the
@@ -48,8 +55,12 @@ impl Workspace {
     /// The token with the largest logit, of equals the lowest id.
     pub(super) fn best(&self) -> Result<TokenId, SamplingError> {
         let max = self.largest()?;
-        let best = self.candidates.iter().find(|candidate| candidate.value == max);
-        best.map(|candidate| candidate.id).ok_or(SamplingError::NothingPossible)
+        let best = self
+            .candidates
+            .iter()
+            .find(|candidate| candidate.value == max);
+        best.map(|candidate| candidate.id)
+            .ok_or(SamplingError::NothingPossible)
     }
 
     /// Turns logits into weights at a temperature above 0. The likeliest gets weight 1.
@@ -63,7 +74,10 @@ impl Workspace {
 
     /// Sum of all weights.
     pub(super) fn total(&self) -> f64 {
-        self.candidates.iter().map(|candidate| f64::from(candidate.value)).sum()
+        self.candidates
+            .iter()
+            .map(|candidate| f64::from(candidate.value))
+            .sum()
     }
 
     /// The candidate at `point`, in `[0, 1)`, of the weights laid end to end.
@@ -71,7 +85,11 @@ impl Workspace {
         let target = point * self.total();
         let mut passed = 0.0;
         let mut drawn = None;
-        for candidate in self.candidates.iter().filter(|candidate| candidate.value > 0.0) {
+        for candidate in self
+            .candidates
+            .iter()
+            .filter(|candidate| candidate.value > 0.0)
+        {
             // The last candidate stands in where rounding leaves the target at the very end.
             drawn = Some(candidate.id);
             passed += f64::from(candidate.value);
@@ -115,14 +133,21 @@ mod tests {
     #[test]
     fn a_token_of_weight_zero_is_never_drawn() {
         assert_eq!(weighed(&[0.0, 1.0]).draw(0.0), Ok(1));
-        assert_eq!(weighed(&[0.0, 0.0]).draw(0.0), Err(SamplingError::NothingPossible));
+        assert_eq!(
+            weighed(&[0.0, 0.0]).draw(0.0),
+            Err(SamplingError::NothingPossible)
+        );
     }
 
     #[test]
     fn tiny_temperatures_leave_the_best() {
         let mut work = weighed(&[1.0, 2.0, f32::NEG_INFINITY]);
         work.exponentiate(f32::MIN_POSITIVE).expect("finite logits");
-        let weights: Vec<f32> = work.candidates.iter().map(|candidate| candidate.value).collect();
+        let weights: Vec<f32> = work
+            .candidates
+            .iter()
+            .map(|candidate| candidate.value)
+            .collect();
         assert_eq!(weights, [0.0, 1.0, 0.0]);
     }
 }

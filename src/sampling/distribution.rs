@@ -17,8 +17,14 @@ impl Distribution {
     /// When a logit is NaN or `+∞`, or when no token has a probability above 0.
     pub(super) fn of(logits: &[f32]) -> Result<Self, SamplingError> {
         let max = largest(logits.iter().copied())?;
-        let total: f64 = logits.iter().map(|&logit| f64::from((logit - max).exp())).sum();
-        Ok(Self { max, log_total: total.ln() })
+        let total: f64 = logits
+            .iter()
+            .map(|&logit| f64::from((logit - max).exp()))
+            .sum();
+        Ok(Self {
+            max,
+            log_total: total.ln(),
+        })
     }
 
     /// Natural logarithm of the probability of a token with this logit.
@@ -82,12 +88,20 @@ mod tests {
         let logits = [1.0, 3.0, f32::NEG_INFINITY, 3.0, 2.0];
         let distribution = Distribution::of(&logits).expect("finite logits");
         let ids = |count| -> Vec<TokenId> {
-            distribution.likeliest(&logits, count).iter().map(|&(id, _)| id).collect()
+            distribution
+                .likeliest(&logits, count)
+                .iter()
+                .map(|&(id, _)| id)
+                .collect()
         };
         assert_eq!(ids(0), []);
         assert_eq!(ids(1), [1]);
         assert_eq!(ids(3), [1, 3, 4]);
-        assert_eq!(ids(20), [1, 3, 4, 0], "a token of probability 0 is not reported");
+        assert_eq!(
+            ids(20),
+            [1, 3, 4, 0],
+            "a token of probability 0 is not reported"
+        );
     }
 
     #[test]
@@ -96,7 +110,10 @@ mod tests {
         assert_eq!(error(&[0.0, f32::NAN]), SamplingError::NotANumber);
         assert_eq!(error(&[f32::NAN, 0.0]), SamplingError::NotANumber);
         assert_eq!(error(&[f32::INFINITY, 0.0]), SamplingError::NotANumber);
-        assert_eq!(error(&[f32::NEG_INFINITY; 4]), SamplingError::NothingPossible);
+        assert_eq!(
+            error(&[f32::NEG_INFINITY; 4]),
+            SamplingError::NothingPossible
+        );
         assert_eq!(error(&[]), SamplingError::NothingPossible);
     }
 

@@ -45,7 +45,8 @@ impl Workspace {
     /// Keeps candidates whose weight is at least `fraction` of the best one's, which is 1.
     pub(super) fn keep_min_p(&mut self, fraction: f32) {
         if fraction > 0.0 {
-            self.candidates.retain(|candidate| candidate.value >= fraction.min(1.0));
+            self.candidates
+                .retain(|candidate| candidate.value >= fraction.min(1.0));
         }
     }
 }
@@ -72,7 +73,10 @@ mod tests {
     }
 
     fn ids(work: &Workspace) -> Vec<TokenId> {
-        work.candidates.iter().map(|candidate| candidate.id).collect()
+        work.candidates
+            .iter()
+            .map(|candidate| candidate.id)
+            .collect()
     }
 
     #[test]

@@ -46,7 +46,11 @@ impl History {
 /// the other two are those of OpenAI's API.
 fn penalized(logit: f32, count: u32, params: &SamplingParams) -> f32 {
     let repetition = params.repetition_penalty;
-    let repeated = if logit > 0.0 { logit / repetition } else { logit * repetition };
+    let repeated = if logit > 0.0 {
+        logit / repetition
+    } else {
+        logit * repetition
+    };
     if count == 0 {
         return repeated;
     }
@@ -65,25 +69,50 @@ mod tests {
         let mut work = Workspace::default();
         work.fill(&[2.0, -2.0, 0.0, 2.0, f32::NEG_INFINITY]);
         history.penalize(params, &mut work);
-        work.candidates.iter().map(|candidate| candidate.value).collect()
+        work.candidates
+            .iter()
+            .map(|candidate| candidate.value)
+            .collect()
     }
 
     #[test]
     fn repetition_penalty_moves_seen_tokens_down_on_both_sides_of_zero() {
-        let params = SamplingParams { repetition_penalty: 2.0, ..SamplingParams::default() };
+        let params = SamplingParams {
+            repetition_penalty: 2.0,
+            ..SamplingParams::default()
+        };
         let expected = [1.0, -4.0, 0.0, 2.0, f32::NEG_INFINITY];
         assert_eq!(after(&params, &[0, 1, 1, 2, 4], &[]), expected);
-        assert_eq!(after(&params, &[0, 4], &[1, 1]), expected, "the prompt and the answer alike");
+        assert_eq!(
+            after(&params, &[0, 4], &[1, 1]),
+            expected,
+            "the prompt and the answer alike"
+        );
     }
 
     #[test]
     fn presence_counts_once_and_frequency_every_time() {
-        let presence = SamplingParams { presence_penalty: 0.5, ..SamplingParams::default() };
+        let presence = SamplingParams {
+            presence_penalty: 0.5,
+            ..SamplingParams::default()
+        };
         let unchanged = f32::NEG_INFINITY;
-        assert_eq!(after(&presence, &[0], &[3, 3, 3]), [2.0, -2.0, 0.0, 1.5, unchanged]);
-        let frequency = SamplingParams { frequency_penalty: 0.5, ..SamplingParams::default() };
-        assert_eq!(after(&frequency, &[0], &[3, 3, 1]), [2.0, -2.5, 0.0, 1.0, unchanged]);
-        let reward = SamplingParams { frequency_penalty: -1.0, ..SamplingParams::default() };
+        assert_eq!(
+            after(&presence, &[0], &[3, 3, 3]),
+            [2.0, -2.0, 0.0, 1.5, unchanged]
+        );
+        let frequency = SamplingParams {
+            frequency_penalty: 0.5,
+            ..SamplingParams::default()
+        };
+        assert_eq!(
+            after(&frequency, &[0], &[3, 3, 1]),
+            [2.0, -2.5, 0.0, 1.0, unchanged]
+        );
+        let reward = SamplingParams {
+            frequency_penalty: -1.0,
+            ..SamplingParams::default()
+        };
         assert_eq!(after(&reward, &[], &[1]), [2.0, -1.0, 0.0, 2.0, unchanged]);
     }
 
@@ -96,7 +125,10 @@ mod tests {
             ..SamplingParams::default()
         };
         let unseen = f32::NEG_INFINITY;
-        assert_eq!(after(&params, &[1], &[0, 0]), [1.0 - 0.25 - 0.25, -4.0, 0.0, 2.0, unseen]);
+        assert_eq!(
+            after(&params, &[1], &[0, 0]),
+            [1.0 - 0.25 - 0.25, -4.0, 0.0, 2.0, unseen]
+        );
     }
 
     #[test]

@@ -32,14 +32,22 @@ mod tests {
         (42, 7, 0.1856793895444051),
         (42, 4096, 0.8309935761797668),
         (9223372036854788153, 131071, 0.13347591158940475),
-        (18446744073709551615, 18446744073709551615, 0.9711684787967554),
+        (
+            18446744073709551615,
+            18446744073709551615,
+            0.9711684787967554,
+        ),
     ];
 
     #[test]
     fn numbers_are_those_of_another_implementation() {
         for (seed, position, expected) in GOLDEN {
             let drawn = uniform(seed, position);
-            assert_eq!(drawn.to_bits(), expected.to_bits(), "seed {seed}, position {position}");
+            assert_eq!(
+                drawn.to_bits(),
+                expected.to_bits(),
+                "seed {seed}, position {position}"
+            );
         }
     }
 }

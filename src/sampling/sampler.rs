@@ -92,7 +92,11 @@ mod tests {
 
     use super::*;
 
-    fn chosen(params: SamplingParams, logits: &[f32], positions: std::ops::Range<u64>) -> Vec<u32> {
+    fn chosen(
+        params: &SamplingParams,
+        logits: &[f32],
+        positions: std::ops::Range<u64>,
+    ) -> Vec<u32> {
         let mut work = Workspace::default();
         let pick = |position| {
             let choice = Sampler::new(params.clone(), &[]).choose(logits, position, &mut work);
@@ -127,31 +131,69 @@ mod tests {
     fn draws_follow_the_distribution() {
         let check = |params: SamplingParams, probabilities: &[f64]| {
             for seed in 0..3 {
-                let params = SamplingParams { seed, ..params.clone() };
-                let statistic = chi_square(&chosen(params, &LOGITS, 0..20_000), probabilities);
+                let params = SamplingParams {
+                    seed,
+                    ..params.clone()
+                };
+                let statistic = chi_square(&chosen(&params, &LOGITS, 0..20_000), probabilities);
                 // The 99.9th percentile of χ² with four degrees of freedom.
                 assert!(statistic < 18.47, "χ² = {statistic} with seed {seed}");
             }
         };
         let plain = SamplingParams::default();
         check(plain.clone(), &softmax(&[0.5, 2.0, -1.0, 1.0, 0.0]));
-        let hot = SamplingParams { temperature: 2.0, ..plain.clone() };
+        let hot = SamplingParams {
+            temperature: 2.0,
+            ..plain.clone()
+        };
         check(hot, &softmax(&[0.25, 1.0, -0.5, 0.5, 0.0]));
         let none = f64::NEG_INFINITY;
         let three = softmax(&[0.5, 2.0, none, 1.0, none]);
-        check(SamplingParams { top_k: 3, ..plain.clone() }, &three);
-        check(SamplingParams { top_p: 0.85, ..plain.clone() }, &three);
-        check(SamplingParams { min_p: 0.2, ..plain.clone() }, &three);
+        check(
+            SamplingParams {
+                top_k: 3,
+                ..plain.clone()
+            },
+            &three,
+        );
+        check(
+            SamplingParams {
+                top_p: 0.85,
+                ..plain.clone()
+            },
+            &three,
+        );
+        check(
+            SamplingParams {
+                min_p: 0.2,
+                ..plain.clone()
+            },
+            &three,
+        );
         let two = softmax(&[none, 2.0, none, 1.0, none]);
         // Of the three best, two hold 85 %, though only 74 % of the whole.
-        check(SamplingParams { top_k: 3, top_p: 0.8, ..plain }, &two);
+        check(
+            SamplingParams {
+                top_k: 3,
+                top_p: 0.8,
+                ..plain
+            },
+            &two,
+        );
     }
 
     #[test]
     fn temperature_zero_takes_the_largest_logit() {
-        let greedy = SamplingParams { temperature: 0.0, ..SamplingParams::default() };
-        assert_eq!(chosen(greedy.clone(), &LOGITS, 0..3), [1, 1, 1]);
-        assert_eq!(chosen(greedy, &[1.0, 7.0, 7.0], 0..1), [1], "of equals the lowest id");
+        let greedy = SamplingParams {
+            temperature: 0.0,
+            ..SamplingParams::default()
+        };
+        assert_eq!(chosen(&greedy, &LOGITS, 0..3), [1, 1, 1]);
+        assert_eq!(
+            chosen(&greedy, &[1.0, 7.0, 7.0], 0..1),
+            [1],
+            "of equals the lowest id"
+        );
     }
 
     #[test]
@@ -162,12 +204,12 @@ mod tests {
             ..SamplingParams::default()
         };
         for temperature in [0.0, 1.0, 2.0] {
-            let forced = chosen(biased([(2, 100.0)], temperature), &LOGITS, 0..500);
+            let forced = chosen(&biased([(2, 100.0)], temperature), &LOGITS, 0..500);
             assert!(forced.iter().all(|&id| id == 2));
-            let forbidden = chosen(biased([(1, -100.0)], temperature), &LOGITS, 0..500);
+            let forbidden = chosen(&biased([(1, -100.0)], temperature), &LOGITS, 0..500);
             assert!(forbidden.iter().all(|&id| id != 1));
         }
-        let beyond = chosen(biased([(99, 100.0)], 0.0), &LOGITS, 0..1);
+        let beyond = chosen(&biased([(99, 100.0)], 0.0), &LOGITS, 0..1);
         assert_eq!(beyond, [1], "a bias beyond the vocabulary changes nothing");
     }
 
@@ -180,14 +222,18 @@ mod tests {
             ..SamplingParams::default()
         };
         let mut work = Workspace::default();
-        let choice = Sampler::new(params, &[]).choose(&LOGITS, 0, &mut work).expect("finite");
+        let choice = Sampler::new(params, &[])
+            .choose(&LOGITS, 0, &mut work)
+            .expect("finite");
         let expected = softmax(&LOGITS.map(f64::from));
-        let close = |logprob: f32, id: u32| {
-            (f64::from(logprob) - expected[id as usize].ln()).abs() < 1e-6
-        };
+        let close =
+            |logprob: f32, id: u32| (f64::from(logprob) - expected[id as usize].ln()).abs() < 1e-6;
         assert_eq!(choice.id, 2);
         assert!(close(choice.logprob, 2));
-        assert_eq!(choice.top.iter().map(|&(id, _)| id).collect::<Vec<_>>(), [1, 3]);
+        assert_eq!(
+            choice.top.iter().map(|&(id, _)| id).collect::<Vec<_>>(),
+            [1, 3]
+        );
         assert!(choice.top.iter().all(|&(id, logprob)| close(logprob, id)));
     }
 
@@ -201,7 +247,12 @@ mod tests {
         let mut sampler = Sampler::new(params, &[]);
         let mut work = Workspace::default();
         let ids: Vec<u32> = (0..6)
-            .map(|position| sampler.choose(&LOGITS, position, &mut work).expect("finite").id)
+            .map(|position| {
+                sampler
+                    .choose(&LOGITS, position, &mut work)
+                    .expect("finite")
+                    .id
+            })
             .collect();
         assert_eq!(ids, [1, 1, 3, 1, 0, 3]);
     }
@@ -210,8 +261,11 @@ mod tests {
     fn choices_with_a_seed_stay_what_they_were() {
         // Computed by the Python program that made the golden random numbers.
         let expected = [1, 3, 1, 1, 3, 1, 3, 1, 1, 1, 3, 3, 1, 3, 3, 1];
-        let params = SamplingParams { seed: 42, ..SamplingParams::default() };
-        assert_eq!(chosen(params, &LOGITS, 0..16), expected);
+        let params = SamplingParams {
+            seed: 42,
+            ..SamplingParams::default()
+        };
+        assert_eq!(chosen(&params, &LOGITS, 0..16), expected);
     }
 
     #[test]
@@ -221,7 +275,10 @@ mod tests {
         let mut choose = |logits: &[f32]| sampler.choose(logits, 0, &mut work);
         assert_eq!(choose(&[0.0, f32::NAN]), Err(SamplingError::NotANumber));
         assert_eq!(choose(&[]), Err(SamplingError::NothingPossible));
-        assert!(choose(&[0.0, 1.0]).is_ok(), "a bad row does not spoil the next");
+        assert!(
+            choose(&[0.0, 1.0]).is_ok(),
+            "a bad row does not spoil the next"
+        );
     }
 
     proptest! {

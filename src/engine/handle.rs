@@ -1,0 +1,191 @@
+//! How the rest of the program talks to the engine's thread.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        mpsc::{SyncSender, TrySendError},
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use tokio::sync::{Semaphore, watch};
+
+use super::{
+    EngineStats, Job, TokenStream,
+    events::{self, Waker},
+    sequence::Submission,
+};
+use crate::id::TokenId;
+
+/// The engine as seen from outside its thread; clones are the same engine. When the last clone is
+/// dropped, the engine ends after the jobs it has.
+#[derive(Debug, Clone)]
+pub struct EngineHandle {
+    shared: Arc<Shared>,
+}
+
+/// What a job may ask of the engine.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct JobBounds {
+    pub(super) context_length: usize,
+    pub(super) vocab_size: usize,
+    pub(super) events_buffered_max: usize,
+}
+
+/// The ends of the engine's channels that handles hold.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) bounds: JobBounds,
+    pub(super) places: Arc<Semaphore>,
+    pub(super) submissions: SyncSender<Submission>,
+    /// When the engine must have stopped; none while it accepts jobs.
+    pub(super) deadline: watch::Sender<Option<Instant>>,
+    /// Closed by the engine's thread as the last thing it does.
+    pub(super) stats: watch::Receiver<EngineStats>,
+    pub(super) thread: Mutex<Option<JoinHandle<()>>>,
+    /// Dropped last, so that the engine wakes to closed channels.
+    pub(super) waker: Waker,
+}
+
+/// Why the engine did not take a job.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SubmitError {
+    /// All places are taken; some time later there may be one.
+    #[error("the engine has as many jobs as it takes")]
+    QueueFull,
+    /// The prompt leaves no room for an answer.
+    #[error(
+        "the prompt has {prompt} tokens, but the context of {context} must hold the answer too"
+    )]
+    PromptTooLong {
+        /// Tokens of the prompt.
+        prompt: usize,
+        /// Tokens that a prompt and its answer may have together.
+        context: usize,
+    },
+    /// The prompt is not one.
+    #[error("the prompt is empty")]
+    EmptyPrompt,
+    /// A token of the prompt is not one of the model's.
+    #[error("the prompt has token {token}, but the model's vocabulary has {vocab_size} tokens")]
+    UnknownToken {
+        /// The token.
+        token: TokenId,
+        /// Number of tokens in the vocabulary.
+        vocab_size: usize,
+    },
+    /// The engine was told to stop, or has stopped because its executor panicked.
+    #[error("the engine has stopped")]
+    ShutDown,
+}
+
+/// A longer grace than any operator means, short enough to add to an [`Instant`].
+const GRACE_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
+impl EngineHandle {
+    pub(super) fn new(shared: Shared) -> Self {
+        Self {
+            shared: Arc::new(shared),
+        }
+    }
+
+    /// Largest number of tokens of one job, prompt and answer together: the model's context
+    /// length, or what the key/value budget holds where that is less.
+    #[must_use]
+    pub fn context_length(&self) -> usize {
+        self.shared.bounds.context_length
+    }
+
+    /// Number of tokens in the model's vocabulary.
+    #[must_use]
+    pub fn vocab_size(&self) -> usize {
+        self.shared.bounds.vocab_size
+    }
+
+    /// What the engine was doing after its last step.
+    #[must_use]
+    pub fn stats(&self) -> EngineStats {
+        *self.shared.stats.borrow()
+    }
+
+    /// Whether the engine's thread is alive.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.shared.stats.has_changed().is_ok()
+    }
+
+    /// Hands a job to the engine. Never waits.
+    ///
+    /// # Errors
+    /// When the job asks for what the model cannot do, the engine is full, or it has stopped.
+    pub fn submit(&self, job: Job) -> Result<TokenStream, SubmitError> {
+        let shared = &*self.shared;
+        shared.bounds.check(&job.prompt)?;
+        if shared.deadline.borrow().is_some() || !self.is_running() {
+            return Err(SubmitError::ShutDown);
+        }
+        let place = Arc::clone(&shared.places)
+            .try_acquire_owned()
+            .map_err(|_| SubmitError::QueueFull)?;
+        let (events, stream) =
+            events::channel(shared.bounds.events_buffered_max, shared.waker.clone());
+        let submission = Submission { job, events, place };
+        shared
+            .submissions
+            .try_send(submission)
+            .map_err(|error| match error {
+                TrySendError::Full(_) => SubmitError::QueueFull,
+                TrySendError::Disconnected(_) => SubmitError::ShutDown,
+            })?;
+        shared.waker.wake();
+        Ok(stream)
+    }
+
+    /// Stops taking jobs, lets those taken go on for `grace`, ends what is left then with
+    /// [`Finish::Cancelled`](super::Finish::Cancelled), and returns when the engine's thread has
+    /// ended. A step that runs is not interrupted. Of several calls the earliest deadline counts.
+    pub async fn shutdown(&self, grace: Duration) {
+        let asked = Instant::now() + grace.min(GRACE_MAX);
+        self.shared.deadline.send_modify(|deadline| {
+            *deadline = Some(deadline.map_or(asked, |earlier| earlier.min(asked)));
+        });
+        self.shared.waker.wake();
+        let mut stats = self.shared.stats.clone();
+        while stats.changed().await.is_ok() {}
+        let thread = self
+            .shared
+            .thread
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(thread) = thread {
+            // Nothing is left for the thread to do, so this does not hold up the caller's. It
+            // reports its own panics.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl JobBounds {
+    fn check(&self, prompt: &[TokenId]) -> Result<(), SubmitError> {
+        let Self {
+            context_length,
+            vocab_size,
+            ..
+        } = *self;
+        if prompt.is_empty() {
+            return Err(SubmitError::EmptyPrompt);
+        }
+        if prompt.len() >= context_length {
+            return Err(SubmitError::PromptTooLong {
+                prompt: prompt.len(),
+                context: context_length,
+            });
+        }
+        match prompt.iter().find(|&&token| token as usize >= vocab_size) {
+            Some(&token) => Err(SubmitError::UnknownToken { token, vocab_size }),
+            None => Ok(()),
+        }
+    }
+}

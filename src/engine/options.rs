@@ -1,0 +1,62 @@
+//! The engine's bounds.
+
+/// Bounds of one engine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EngineOptions {
+    /// Sequences that take part in one step, at least 1.
+    pub running_max: usize,
+    /// Further jobs that may wait for a place; beyond them the engine is full.
+    pub waiting_max: usize,
+    /// Prompt tokens read in one step, at least 1. More read faster, fewer leave shorter gaps
+    /// between the tokens of answers meanwhile.
+    pub step_prefill_tokens_max: usize,
+    /// Bytes of key/value memory of all sequences together. Where one sequence of the model's
+    /// context length would take more, it bounds the context length too.
+    pub kv_bytes_max: usize,
+    /// Events kept for a reader that does not keep up, at least
+    /// [`EVENTS_BUFFERED_MIN`](Self::EVENTS_BUFFERED_MIN); then its sequence pauses.
+    pub events_buffered_max: usize,
+}
+
+impl EngineOptions {
+    /// The smallest [`events_buffered_max`](Self::events_buffered_max): what a step can report of
+    /// one sequence, which is `Prefilled`, `Token` and `Finished`.
+    pub const EVENTS_BUFFERED_MIN: usize = 3;
+
+    /// What is wrong with these bounds, if anything.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let within =
+            |name: &str, value: usize, min: usize| match (min..=PLACES_MAX).contains(&value) {
+                true => Ok(()),
+                false => Err(format!(
+                    "{name} is {value}, but must be from {min} to {PLACES_MAX}"
+                )),
+            };
+        within("running_max", self.running_max, 1)?;
+        within("waiting_max", self.waiting_max, 0)?;
+        within(
+            "events_buffered_max",
+            self.events_buffered_max,
+            Self::EVENTS_BUFFERED_MIN,
+        )?;
+        match self.step_prefill_tokens_max {
+            0 => Err("step_prefill_tokens_max is 0, but must be at least 1".to_owned()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// More jobs or events than any machine serves at once, few enough to allocate their channels.
+const PLACES_MAX: usize = 1 << 16;
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        Self {
+            running_max: 16,
+            waiting_max: 64,
+            step_prefill_tokens_max: 512,
+            kv_bytes_max: 4 << 30,
+            events_buffered_max: 64,
+        }
+    }
+}

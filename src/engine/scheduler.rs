@@ -1,0 +1,267 @@
+//! Decides what the next step runs: a pure function of the sequences' lengths.
+//!
+//! Sequences are in order of age, and age is the only priority:
+//!
+//! - Of the ready sequences those run that fit, oldest first, into the bounds on sequences and on
+//!   key/value memory. A sequence's claim is all its tokens, so a prompt that has begun to be read
+//!   never loses its place to a younger one. Whether a sequence fits depends on older ones only,
+//!   and the oldest ready one always fits: something moves in every step and every job ends.
+//! - Answers grow, so at times a young one no longer fits. It is evicted: it loses its key/value
+//!   memory and is read again later, answer and all.
+//! - A sequence that waits for its reader claims nothing. It keeps its memory while there is room.
+//! - Every running sequence that has one token left to run (it decodes) runs it. The prefill budget
+//!   goes half to the oldest that still reads its prompt, so that the longest prompt advances, and
+//!   else to those with the least left, so that a short prompt does not wait for a long one.
+
+/// Bounds of a step.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// Sequences in one step.
+    pub(super) running_max: usize,
+    /// Prompt tokens in one step.
+    pub(super) prefill_tokens_max: usize,
+    /// Tokens in key/value memory, all sequences together.
+    pub(super) kv_tokens_max: usize,
+}
+
+/// What the scheduler knows of a sequence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct View {
+    /// Tokens known: the prompt and the answer so far.
+    pub(super) tokens: usize,
+    /// How many of them are in key/value memory; always fewer, because the last token's logits
+    /// are still to come.
+    pub(super) cached: usize,
+    /// Whether its reader has room for what a step reports.
+    pub(super) ready: bool,
+}
+
+impl View {
+    fn pending(self) -> usize {
+        self.tokens - self.cached
+    }
+}
+
+/// What becomes of a sequence in the next step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Decision {
+    /// Its next so many tokens are run, at least one.
+    Run(usize),
+    /// It keeps what it has.
+    Keep,
+    /// It loses its key/value memory.
+    Evict,
+}
+
+/// Part of the key/value memory that a sequence leaves free when it is admitted beside others, for
+/// all to grow into: without it the youngest would be evicted soon after being admitted.
+const GROWTH_SHARE: usize = 16;
+
+/// Decides for each sequence, oldest first.
+pub(super) fn plan(limits: &Limits, sequences: &[View]) -> Vec<Decision> {
+    let running = running(limits, sequences);
+    let mut decisions = keep_or_evict(limits, sequences, &running);
+    for (index, tokens) in prefill_shares(limits, sequences, &running) {
+        decisions[index] = Decision::Run(tokens);
+    }
+    for index in running {
+        if sequences[index].pending() == 1 {
+            decisions[index] = Decision::Run(1);
+        }
+    }
+    decisions
+}
+
+/// Indices of the sequences that may run, oldest first.
+fn running(limits: &Limits, sequences: &[View]) -> Vec<usize> {
+    let mut claimed = 0;
+    let mut running = Vec::new();
+    for (index, view) in sequences.iter().enumerate().filter(|(_, view)| view.ready) {
+        if running.len() == limits.running_max {
+            break;
+        }
+        let joins = view.cached == 0 && !running.is_empty();
+        let growth = if joins {
+            limits.kv_tokens_max / GROWTH_SHARE
+        } else {
+            0
+        };
+        if claimed + view.tokens + growth <= limits.kv_tokens_max {
+            claimed += view.tokens;
+            running.push(index);
+        }
+    }
+    running
+}
+
+/// For each sequence, oldest first, whether it keeps its memory beside what the running ones claim.
+fn keep_or_evict(limits: &Limits, sequences: &[View], running: &[usize]) -> Vec<Decision> {
+    let claimed: usize = running.iter().map(|&index| sequences[index].tokens).sum();
+    let mut free = limits.kv_tokens_max.saturating_sub(claimed);
+    let mut decide = |index: usize, view: &View| {
+        if running.binary_search(&index).is_ok() {
+            return Decision::Keep;
+        }
+        if view.cached > free {
+            return Decision::Evict;
+        }
+        free -= view.cached;
+        Decision::Keep
+    };
+    sequences
+        .iter()
+        .enumerate()
+        .map(|(index, view)| decide(index, view))
+        .collect()
+}
+
+/// Which running sequences read how many tokens of their prompts, each at least one.
+fn prefill_shares(limits: &Limits, sequences: &[View], running: &[usize]) -> Vec<(usize, usize)> {
+    let mut reading: Vec<(usize, usize)> = running
+        .iter()
+        .map(|&index| (index, sequences[index].pending()))
+        .filter(|&(_, pending)| pending > 1)
+        .collect();
+    let Some((oldest, pending)) = reading.first_mut() else {
+        return Vec::new();
+    };
+    let oldest = *oldest;
+    let reserved = limits.prefill_tokens_max.div_ceil(2).min(*pending);
+    *pending -= reserved;
+    let mut budget = limits.prefill_tokens_max - reserved;
+    reading.sort_by_key(|&(index, pending)| (pending, index));
+    let share = |(index, pending): (usize, usize)| {
+        let share = pending.min(budget);
+        budget -= share;
+        (
+            index,
+            if index == oldest {
+                share + reserved
+            } else {
+                share
+            },
+        )
+    };
+    reading
+        .into_iter()
+        .map(share)
+        .filter(|&(_, tokens)| tokens > 0)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        Decision::{Evict, Keep, Run},
+        *,
+    };
+
+    const LIMITS: Limits = Limits {
+        running_max: 3,
+        prefill_tokens_max: 8,
+        kv_tokens_max: 64,
+    };
+
+    fn view(tokens: usize, cached: usize) -> View {
+        View {
+            tokens,
+            cached,
+            ready: true,
+        }
+    }
+
+    fn stalled(tokens: usize, cached: usize) -> View {
+        View {
+            ready: false,
+            ..view(tokens, cached)
+        }
+    }
+
+    fn check(sequences: &[View], expected: &[Decision]) {
+        assert_eq!(plan(&LIMITS, sequences), expected, "{sequences:?}");
+    }
+
+    #[test]
+    fn nothing_to_do() {
+        check(&[], &[]);
+        check(&[stalled(5, 4), stalled(9, 0)], &[Keep, Keep]);
+    }
+
+    #[test]
+    fn all_that_decode_run_together() {
+        check(
+            &[view(5, 4), view(9, 8), view(2, 1)],
+            &[Run(1), Run(1), Run(1)],
+        );
+        check(&[view(1, 0), view(1, 0)], &[Run(1), Run(1)]);
+    }
+
+    #[test]
+    fn a_long_prompt_is_read_in_chunks_beside_those_that_decode() {
+        check(&[view(30, 0), view(9, 8)], &[Run(8), Run(1)]);
+        check(&[view(9, 8), view(30, 24)], &[Run(1), Run(6)]);
+        check(&[view(9, 8), view(30, 29)], &[Run(1), Run(1)]);
+    }
+
+    #[test]
+    fn a_short_prompt_does_not_wait_for_a_long_one_and_the_oldest_gets_half() {
+        check(&[view(30, 0), view(3, 0)], &[Run(5), Run(3)]);
+        check(&[view(30, 0), view(7, 0)], &[Run(4), Run(4)]);
+        check(&[view(3, 0), view(30, 0)], &[Run(3), Run(5)]);
+        check(&[view(20, 0), view(20, 0)], &[Run(8), Keep]);
+        check(
+            &[view(20, 0), view(6, 4), view(6, 3)],
+            &[Run(4), Run(2), Run(2)],
+        );
+    }
+
+    #[test]
+    fn the_oldest_run_when_there_are_too_many() {
+        check(
+            &[view(5, 4), view(5, 4), view(5, 4), view(1, 0)],
+            &[Run(1), Run(1), Run(1), Keep],
+        );
+        check(
+            &[view(5, 4), stalled(5, 4), view(5, 4), view(1, 0)],
+            &[Run(1), Keep, Run(1), Run(1)],
+        );
+    }
+
+    #[test]
+    fn one_that_becomes_ready_again_goes_before_younger_ones() {
+        check(
+            &[view(5, 4), view(5, 4), view(5, 4), view(5, 4)],
+            &[Run(1), Run(1), Run(1), Keep],
+        );
+    }
+
+    #[test]
+    fn the_youngest_loses_its_memory_when_answers_have_grown() {
+        check(&[view(30, 29), view(34, 33)], &[Run(1), Run(1)]);
+        check(&[view(30, 29), view(35, 34)], &[Run(1), Keep]);
+        check(&[view(31, 30), view(35, 34)], &[Run(1), Evict]);
+        check(
+            &[view(31, 30), view(35, 34), view(9, 8)],
+            &[Run(1), Evict, Run(1)],
+        );
+    }
+
+    #[test]
+    fn a_stalled_sequence_keeps_its_memory_only_while_there_is_room() {
+        check(&[stalled(30, 30 - 1), view(30, 29)], &[Keep, Run(1)]);
+        check(&[stalled(40, 39), view(30, 29)], &[Evict, Run(1)]);
+        check(&[stalled(40, 39), view(30, 0)], &[Evict, Run(8)]);
+        check(
+            &[stalled(20, 19), stalled(20, 19), view(30, 29)],
+            &[Keep, Evict, Run(1)],
+        );
+    }
+
+    #[test]
+    fn a_newcomer_leaves_room_to_grow_unless_it_is_alone() {
+        check(&[view(30, 29), view(30, 0)], &[Run(1), Run(8)]);
+        check(&[view(30, 29), view(31, 0)], &[Run(1), Keep]);
+        check(&[view(64, 0)], &[Run(8)]);
+        check(&[view(64, 63)], &[Run(1)]);
+    }
+}

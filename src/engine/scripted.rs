@@ -1,0 +1,316 @@
+//! A made-up model that answers from a script, so that tests run the real engine without weights.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use crate::{
+    id::TokenId,
+    model::exec::{ExecError, Executor, KvMemory, Slot},
+};
+
+/// Logit of the scripted token, where all others have 0: above what any temperature makes likely,
+/// below what a bias of ±100 can change.
+const PEAK: f32 = 90.0;
+
+/// Answers remembered to recognise a prompt that is read again with the answer so far behind it.
+const ANSWERS_MAX: usize = 256;
+
+/// An executor that answers each prompt with the tokens of a script and then the end token.
+pub struct ScriptedExecutor {
+    vocab_size: usize,
+    end_token: TokenId,
+    reply: Reply,
+    context_length: usize,
+    kv_bytes_per_token: usize,
+    hooks: Vec<Hook>,
+    steps: u64,
+    answers: VecDeque<Arc<Answer>>,
+    memories: Arc<AtomicUsize>,
+}
+
+type Reply = Box<dyn FnMut(&[TokenId]) -> Vec<TokenId> + Send>;
+
+type Hook = Box<dyn FnMut(&ScriptedStep) -> Result<(), ExecError> + Send>;
+
+/// A step about to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScriptedStep {
+    /// 1 for the first step.
+    pub number: u64,
+    /// The sequences that take part.
+    pub slots: Vec<ScriptedSlot>,
+}
+
+/// A sequence's part of a step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScriptedSlot {
+    /// Tokens in memory before the step.
+    pub cached: usize,
+    /// Tokens to run.
+    pub tokens: usize,
+    /// Whether the sequence wants logits.
+    pub wants_logits: bool,
+}
+
+impl ScriptedExecutor {
+    /// A model of `vocab_size` tokens that answers a prompt with what `reply` makes of it and then
+    /// `end_token`. Its context is 4,096 tokens long, a token takes 16 bytes of memory.
+    pub fn new(
+        vocab_size: usize,
+        end_token: TokenId,
+        reply: impl FnMut(&[TokenId]) -> Vec<TokenId> + Send + 'static,
+    ) -> Self {
+        Self {
+            vocab_size,
+            end_token,
+            reply: Box::new(reply),
+            context_length: 4096,
+            kv_bytes_per_token: 16,
+            hooks: Vec::new(),
+            steps: 0,
+            answers: VecDeque::new(),
+            memories: Arc::default(),
+        }
+    }
+
+    /// The same with another context length.
+    #[must_use]
+    pub fn context_length(self, context_length: usize) -> Self {
+        Self {
+            context_length,
+            ..self
+        }
+    }
+
+    /// The same with another size of a token in key/value memory.
+    #[must_use]
+    pub fn kv_bytes_per_token(self, kv_bytes_per_token: usize) -> Self {
+        Self {
+            kv_bytes_per_token,
+            ..self
+        }
+    }
+
+    /// Calls `hook` before each step, on the engine's thread: it may watch, wait, panic, or fail
+    /// the step. Hooks are called in the order in which they were added.
+    #[must_use]
+    pub fn before_step(
+        mut self,
+        hook: impl FnMut(&ScriptedStep) -> Result<(), ExecError> + Send + 'static,
+    ) -> Self {
+        self.hooks.push(Box::new(hook));
+        self
+    }
+
+    /// Makes each step take at least so long.
+    #[must_use]
+    pub fn step_delay(self, delay: Duration) -> Self {
+        self.before_step(move |_| {
+            thread::sleep(delay);
+            Ok(())
+        })
+    }
+
+    /// Makes one step fail; 1 is the first.
+    #[must_use]
+    pub fn failing_at(self, number: u64) -> Self {
+        self.before_step(move |step| match step.number == number {
+            true => Err(ExecError(format!("step {number} fails by its script"))),
+            false => Ok(()),
+        })
+    }
+
+    /// Makes one step panic; 1 is the first.
+    #[must_use]
+    pub fn panicking_at(self, number: u64) -> Self {
+        self.before_step(move |step| {
+            assert_ne!(step.number, number, "step {number} panics by its script");
+            Ok(())
+        })
+    }
+
+    /// Number of key/value memories alive, kept up to date.
+    #[must_use]
+    pub fn memories(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.memories)
+    }
+
+    fn announce(&mut self, slots: &[Slot<'_, ScriptedKv>]) -> Result<(), ExecError> {
+        self.steps += 1;
+        let describe = |slot: &Slot<'_, ScriptedKv>| ScriptedSlot {
+            cached: slot.kv.len(),
+            tokens: slot.tokens.len(),
+            wants_logits: slot.wants_logits,
+        };
+        let step = ScriptedStep {
+            number: self.steps,
+            slots: slots.iter().map(describe).collect(),
+        };
+        self.hooks.iter_mut().try_for_each(|hook| hook(&step))
+    }
+
+    fn check(&self, slot: &Slot<'_, ScriptedKv>) -> Result<(), ExecError> {
+        if slot.tokens.is_empty() {
+            return Err(ExecError("a slot has no tokens".to_owned()));
+        }
+        if slot.kv.len() + slot.tokens.len() > self.context_length {
+            return Err(ExecError(
+                "a sequence is longer than the context".to_owned(),
+            ));
+        }
+        match slot
+            .tokens
+            .iter()
+            .find(|&&token| token as usize >= self.vocab_size)
+        {
+            Some(token) => Err(ExecError(format!("token {token} is not in the vocabulary"))),
+            None => Ok(()),
+        }
+    }
+
+    /// The token that the script puts after those in memory.
+    fn next_token(&mut self, kv: &mut ScriptedKv) -> TokenId {
+        let answer = match kv.answer.take() {
+            Some(answer) => answer,
+            None => self.answer(&kv.tokens),
+        };
+        let next = answer
+            .reply
+            .get(kv.tokens.len() - answer.prompt.len())
+            .copied();
+        kv.answer = Some(answer);
+        next.unwrap_or(self.end_token)
+    }
+
+    fn answer(&mut self, tokens: &[TokenId]) -> Arc<Answer> {
+        if let Some(begun) = self.answers.iter().find(|answer| answer.is_begun(tokens)) {
+            return Arc::clone(begun);
+        }
+        let answer = Arc::new(Answer {
+            prompt: tokens.to_vec(),
+            reply: (self.reply)(tokens),
+        });
+        self.answers.truncate(ANSWERS_MAX - 1);
+        self.answers.push_front(Arc::clone(&answer));
+        answer
+    }
+}
+
+impl Executor for ScriptedExecutor {
+    type Kv = ScriptedKv;
+
+    fn vocab_size(&self) -> usize {
+        self.vocab_size
+    }
+
+    fn context_length(&self) -> usize {
+        self.context_length
+    }
+
+    fn kv_bytes_per_token(&self) -> usize {
+        self.kv_bytes_per_token
+    }
+
+    fn new_kv(&self) -> ScriptedKv {
+        ScriptedKv {
+            tokens: Vec::new(),
+            answer: None,
+            bytes_per_token: self.kv_bytes_per_token,
+            _alive: Alive::new(&self.memories),
+        }
+    }
+
+    fn step(
+        &mut self,
+        slots: &mut [Slot<'_, ScriptedKv>],
+        logits: &mut Vec<f32>,
+    ) -> Result<(), ExecError> {
+        logits.clear();
+        self.announce(slots)?;
+        for slot in slots {
+            self.check(slot)?;
+            slot.kv.tokens.extend_from_slice(slot.tokens);
+            if !slot.wants_logits {
+                continue;
+            }
+            let next = self.next_token(slot.kv);
+            let row = logits.len();
+            logits.resize(row + self.vocab_size, 0.0);
+            let peak = logits[row..].get_mut(next as usize).ok_or_else(|| {
+                ExecError(format!(
+                    "the script's token {next} is not in the vocabulary"
+                ))
+            })?;
+            *peak = PEAK;
+        }
+        Ok(())
+    }
+}
+
+/// Key/value memory of a [`ScriptedExecutor`]: the tokens themselves.
+#[derive(Debug)]
+pub struct ScriptedKv {
+    tokens: Vec<TokenId>,
+    /// What is being answered; found at the first logits.
+    answer: Option<Arc<Answer>>,
+    bytes_per_token: usize,
+    _alive: Alive,
+}
+
+impl KvMemory for ScriptedKv {
+    fn len(&self) -> usize {
+        self.tokens.len()
+    }
+
+    fn bytes(&self) -> usize {
+        self.tokens.len() * self.bytes_per_token
+    }
+
+    fn fork(&self, len: usize) -> Self {
+        Self {
+            tokens: self.tokens[..len].to_vec(),
+            answer: None,
+            bytes_per_token: self.bytes_per_token,
+            _alive: Alive::new(&self._alive.0),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Answer {
+    prompt: Vec<TokenId>,
+    reply: Vec<TokenId>,
+}
+
+impl Answer {
+    /// Whether the tokens are this prompt and at least one token of its answer.
+    fn is_begun(&self, tokens: &[TokenId]) -> bool {
+        tokens
+            .strip_prefix(self.prompt.as_slice())
+            .is_some_and(|begun| !begun.is_empty() && self.reply.starts_with(begun))
+    }
+}
+
+/// Counts a memory while it lives.
+#[derive(Debug)]
+struct Alive(Arc<AtomicUsize>);
+
+impl Alive {
+    fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(Arc::clone(count))
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,20 @@
+//! What the engine is doing, as numbers.
+
+/// A snapshot taken between two steps. Counters count from the start of the engine.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct EngineStats {
+    /// Sequences that hold key/value memory.
+    pub running: usize,
+    /// Jobs that hold none: not begun, or set aside until there is room again.
+    pub waiting: usize,
+    /// Bytes of key/value memory held.
+    pub kv_bytes: usize,
+    /// Steps run.
+    pub steps: u64,
+    /// Tokens read as prompts, including those read again after a sequence lost its memory.
+    pub prefilled_tokens: u64,
+    /// Tokens generated, end tokens included.
+    pub generated_tokens: u64,
+    /// Times a sequence lost its key/value memory to make room for others.
+    pub evictions: u64,
+}

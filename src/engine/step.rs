@@ -1,0 +1,220 @@
+//! One step of all sequences: schedule, run, choose tokens.
+
+use super::{
+    EngineOptions, EngineStats, Finish,
+    scheduler::{self, Decision, Limits},
+    sequence::{Sequence, Submission},
+};
+use crate::{
+    model::exec::{ExecError, Executor, KvMemory, Slot},
+    sampling::Workspace,
+};
+
+/// The model and all sequences. Lives on the engine's thread.
+pub(super) struct Engine<E: Executor> {
+    executor: E,
+    limits: Limits,
+    context_length: usize,
+    /// Oldest first.
+    sequences: Vec<Sequence<E::Kv>>,
+    /// Logits of the last step, one row for each sequence that wanted them.
+    logits: Vec<f32>,
+    work: Workspace,
+    stats: EngineStats,
+}
+
+impl<E: Executor> Engine<E> {
+    /// An engine without sequences.
+    ///
+    /// # Errors
+    /// When the key/value budget has no room for a prompt and an answer of one token each, or the
+    /// vocabulary is empty.
+    pub(super) fn new(executor: E, options: &EngineOptions) -> Result<Self, String> {
+        if executor.vocab_size() == 0 {
+            return Err("the model's vocabulary is empty".to_owned());
+        }
+        let kv_tokens_max = options.kv_bytes_max / executor.kv_bytes_per_token().max(1);
+        if kv_tokens_max < 2 {
+            return Err(format!(
+                "the key/value budget of {} bytes holds {kv_tokens_max} tokens of {} bytes each, \
+                 but must hold at least 2",
+                options.kv_bytes_max,
+                executor.kv_bytes_per_token()
+            ));
+        }
+        Ok(Self {
+            context_length: executor.context_length().min(kv_tokens_max),
+            limits: Limits {
+                running_max: options.running_max,
+                prefill_tokens_max: options.step_prefill_tokens_max,
+                kv_tokens_max,
+            },
+            executor,
+            sequences: Vec::new(),
+            logits: Vec::new(),
+            work: Workspace::default(),
+            stats: EngineStats::default(),
+        })
+    }
+
+    /// Largest number of tokens of one sequence, prompt and answer together.
+    pub(super) fn context_length(&self) -> usize {
+        self.context_length
+    }
+
+    /// Number of tokens in the vocabulary.
+    pub(super) fn vocab_size(&self) -> usize {
+        self.executor.vocab_size()
+    }
+
+    /// Takes in a job as the youngest.
+    pub(super) fn admit(&mut self, submission: Submission) {
+        self.sequences.push(Sequence::new(submission));
+    }
+
+    /// Whether no job is left.
+    pub(super) fn is_empty(&self) -> bool {
+        self.sequences.is_empty()
+    }
+
+    /// Ends all jobs.
+    pub(super) fn finish_all(&mut self, finish: &Finish) {
+        for mut sequence in self.sequences.drain(..) {
+            sequence.finish(finish.clone());
+        }
+    }
+
+    /// What the engine is doing now.
+    pub(super) fn stats(&self) -> EngineStats {
+        let held = || self.sequences.iter().filter_map(Sequence::kv_bytes);
+        let running = held().count();
+        EngineStats {
+            running,
+            waiting: self.sequences.len() - running,
+            kv_bytes: held().sum(),
+            ..self.stats
+        }
+    }
+
+    /// Runs one step. Returns whether there was anything to run; if not, nothing will be until a
+    /// job comes or a reader reads or goes.
+    pub(super) fn step(&mut self) -> bool {
+        self.sequences.retain(|sequence| !sequence.is_abandoned());
+        let views: Vec<_> = self.sequences.iter().map(Sequence::view).collect();
+        let plan = scheduler::plan(&self.limits, &views);
+        self.evict(&plan);
+        if !plan
+            .iter()
+            .any(|decision| matches!(decision, Decision::Run(_)))
+        {
+            return false;
+        }
+        self.count(&plan);
+        match self.run(&plan) {
+            Ok(()) => self.extend(&plan),
+            Err(error) => self.fail(&plan, &error),
+        }
+        true
+    }
+
+    fn evict(&mut self, plan: &[Decision]) {
+        for (sequence, decision) in self.sequences.iter_mut().zip(plan) {
+            if *decision == Decision::Evict {
+                sequence.evict();
+                self.stats.evictions += 1;
+            }
+        }
+    }
+
+    fn count(&mut self, plan: &[Decision]) {
+        self.stats.steps += 1;
+        for (sequence, decision) in self.sequences.iter().zip(plan) {
+            if let Decision::Run(tokens) = *decision
+                && !sequence.is_decoding()
+            {
+                self.stats.prefilled_tokens += tokens as u64;
+            }
+        }
+    }
+
+    fn run(&mut self, plan: &[Decision]) -> Result<(), ExecError> {
+        let mut slots = Vec::new();
+        for (sequence, decision) in self.sequences.iter_mut().zip(plan) {
+            if let Decision::Run(tokens) = *decision {
+                slots.push(sequence.slot(tokens, || self.executor.new_kv()));
+            }
+        }
+        let rows = slots.iter().filter(|slot| slot.wants_logits).count();
+        let lengths: Vec<_> = slots
+            .iter()
+            .map(|slot| slot.kv.len() + slot.tokens.len())
+            .collect();
+        self.executor.step(&mut slots, &mut self.logits)?;
+        check_lengths(&slots, &lengths)?;
+        check_logits(&self.logits, rows, self.executor.vocab_size())
+    }
+
+    /// Chooses the next token of every sequence that has logits.
+    fn extend(&mut self, plan: &[Decision]) {
+        let mut rows = self.logits.chunks_exact(self.executor.vocab_size());
+        let mut decisions = plan.iter();
+        self.sequences.retain_mut(|sequence| {
+            let ran = matches!(decisions.next(), Some(Decision::Run(_)));
+            if !ran || !sequence.has_logits() {
+                return true;
+            }
+            let Some(row) = rows.next() else {
+                return true;
+            };
+            self.stats.generated_tokens += 1;
+            match sequence.extend(row, self.context_length, &mut self.work) {
+                Some(finish) => {
+                    sequence.finish(finish);
+                    false
+                }
+                None => true,
+            }
+        });
+    }
+
+    /// Ends the sequences of a step that failed, because their memories are undefined. The others
+    /// go on: what failed may be one step's size, and their memories are untouched.
+    fn fail(&mut self, plan: &[Decision], error: &ExecError) {
+        let mut decisions = plan.iter();
+        let mut failed = 0;
+        self.sequences.retain_mut(|sequence| {
+            let ran = matches!(decisions.next(), Some(Decision::Run(_)));
+            if ran {
+                sequence.finish(Finish::Failed(error.to_string()));
+                failed += 1;
+            }
+            !ran
+        });
+        tracing::error!(%error, sequences = failed, "a step of the engine failed");
+    }
+}
+
+/// A memory that did not grow by its tokens would make its sequence run forever.
+fn check_lengths<K: KvMemory>(slots: &[Slot<'_, K>], expected: &[usize]) -> Result<(), ExecError> {
+    match slots
+        .iter()
+        .zip(expected)
+        .find(|(slot, length)| slot.kv.len() != **length)
+    {
+        Some((slot, length)) => Err(ExecError(format!(
+            "the executor left {} tokens in a memory that must hold {length}",
+            slot.kv.len()
+        ))),
+        None => Ok(()),
+    }
+}
+
+fn check_logits(logits: &[f32], rows: usize, vocab_size: usize) -> Result<(), ExecError> {
+    if logits.len() == rows * vocab_size {
+        return Ok(());
+    }
+    Err(ExecError(format!(
+        "the executor gave {} logits, but {rows} rows of {vocab_size} were asked for",
+        logits.len()
+    )))
+}

@@ -1,0 +1,159 @@
+//! The engine's thread: builds the executor, runs steps while there is work, sleeps while not.
+
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc, Mutex,
+        mpsc::{Receiver, SyncSender, TryRecvError, sync_channel},
+    },
+    thread::{self, Builder, JoinHandle},
+    time::Instant,
+};
+
+use tokio::sync::{Semaphore, watch};
+
+use super::{
+    EngineHandle, EngineOptions, EngineStats, Finish,
+    events::Waker,
+    handle::{JobBounds, Shared},
+    sequence::Submission,
+    step::Engine,
+};
+use crate::model::exec::Executor;
+
+/// Starts an engine on a thread of its own and waits until `build` has made its executor there.
+///
+/// An executor's error in a step ends the sequences of that step and the engine goes on. A panic
+/// ends all sequences and the engine: nothing says what state the panic left the executor in, and
+/// a wrong answer is worse than none.
+///
+/// # Errors
+/// When a bound is out of range, the thread cannot be started, or `build` fails or panics.
+pub fn start<E, B>(options: EngineOptions, build: B) -> Result<EngineHandle, String>
+where
+    E: Executor + 'static,
+    B: FnOnce() -> Result<E, String> + Send + 'static,
+{
+    options.check()?;
+    let places = options.running_max + options.waiting_max;
+    let events_buffered_max = options.events_buffered_max;
+    let (submissions, inbox) = sync_channel(places);
+    let (deadline, deadline_seen) = watch::channel(None);
+    let (stats_seen, stats) = watch::channel(EngineStats::default());
+    let (ready, loaded) = sync_channel(1);
+    let inbox = Inbox {
+        submissions: inbox,
+        deadline: deadline_seen,
+    };
+    let thread = Builder::new()
+        .name("engine".to_owned())
+        .spawn(move || run(&options, build, &ready, &inbox, &stats_seen))
+        .map_err(|error| format!("the engine's thread cannot be started: {error}"))?;
+    let (context_length, vocab_size) = match loaded.recv() {
+        Ok(Ok(bounds)) => bounds,
+        Ok(Err(reason)) => return Err(reason),
+        Err(_) => return Err(panic_of(thread)),
+    };
+    Ok(EngineHandle::new(Shared {
+        bounds: JobBounds {
+            context_length,
+            vocab_size,
+            events_buffered_max,
+        },
+        places: Arc::new(Semaphore::new(places)),
+        submissions,
+        deadline,
+        stats,
+        waker: Waker(thread.thread().clone()),
+        thread: Mutex::new(Some(thread)),
+    }))
+}
+
+/// Context length and vocabulary size of the model, or why there is none.
+type Loaded = Result<(usize, usize), String>;
+
+/// What handles tell the thread.
+struct Inbox {
+    submissions: Receiver<Submission>,
+    deadline: watch::Receiver<Option<Instant>>,
+}
+
+/// The whole life of the thread.
+fn run<E: Executor, B: FnOnce() -> Result<E, String>>(
+    options: &EngineOptions,
+    build: B,
+    ready: &SyncSender<Loaded>,
+    inbox: &Inbox,
+    stats: &watch::Sender<EngineStats>,
+) {
+    let built = build().and_then(|executor| Engine::new(executor, options));
+    let mut engine = match built {
+        Ok(engine) => engine,
+        Err(reason) => {
+            let _ = ready.send(Err(reason));
+            return;
+        }
+    };
+    let _ = ready.send(Ok((engine.context_length(), engine.vocab_size())));
+    let served = catch_unwind(AssertUnwindSafe(|| serve(&mut engine, inbox, stats)));
+    if let Err(panic) = served {
+        let reason = format!("the engine panicked: {}", panic_text(&*panic));
+        tracing::error!(reason, "the engine stops");
+        inbox
+            .submissions
+            .try_iter()
+            .for_each(|submission| engine.admit(submission));
+        engine.finish_all(&Finish::Failed(reason));
+    }
+    stats.send_replace(engine.stats());
+}
+
+/// Takes jobs in and runs steps until the engine is to stop.
+fn serve<E: Executor>(engine: &mut Engine<E>, inbox: &Inbox, stats: &watch::Sender<EngineStats>) {
+    loop {
+        let orphaned = take_submissions(engine, inbox);
+        let deadline = *inbox.deadline.borrow();
+        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            engine.finish_all(&Finish::Cancelled);
+            return;
+        }
+        let worked = engine.step();
+        stats.send_replace(engine.stats());
+        if worked {
+            continue;
+        }
+        if engine.is_empty() && (orphaned || deadline.is_some()) {
+            return;
+        }
+        match deadline {
+            Some(deadline) => {
+                thread::park_timeout(deadline.saturating_duration_since(Instant::now()));
+            }
+            None => thread::park(),
+        }
+    }
+}
+
+/// Takes in all jobs that have come. Returns whether no handle is left to send more.
+fn take_submissions<E: Executor>(engine: &mut Engine<E>, inbox: &Inbox) -> bool {
+    loop {
+        match inbox.submissions.try_recv() {
+            Ok(submission) => engine.admit(submission),
+            Err(error) => return error == TryRecvError::Disconnected,
+        }
+    }
+}
+
+fn panic_of(thread: JoinHandle<()>) -> String {
+    match thread.join() {
+        Ok(()) => "the engine's thread ended while the model was loaded".to_owned(),
+        Err(panic) => format!("loading the model panicked: {}", panic_text(&*panic)),
+    }
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("no message")
+}
