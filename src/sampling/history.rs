@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{SamplingParams, candidates::Workspace};
+use super::{SamplingParams, workspace::Workspace};
 use crate::id::TokenId;
 
 /// Tokens seen so far. Empty as long as nothing is penalised.
@@ -69,10 +69,7 @@ mod tests {
         let mut work = Workspace::default();
         work.fill(&[2.0, -2.0, 0.0, 2.0, f32::NEG_INFINITY]);
         history.penalize(params, &mut work);
-        work.candidates
-            .iter()
-            .map(|candidate| candidate.value)
-            .collect()
+        work.values
     }
 
     #[test]

@@ -13,14 +13,15 @@
 //!    normalised again.
 //! 6. A draw with the random number of the seed and the token's position ([`random`]).
 
-mod candidates;
 mod distribution;
 mod filter;
 mod history;
 mod params;
 pub mod random;
 mod sampler;
+mod softmax;
+mod workspace;
 
-pub use candidates::Workspace;
 pub use params::SamplingParams;
 pub use sampler::{Choice, Sampler, SamplingError};
+pub use workspace::Workspace;

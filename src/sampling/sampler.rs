@@ -1,8 +1,11 @@
 //! Chooses the tokens of one sequence.
 
 use super::{
-    SamplingParams, candidates::Workspace, distribution::Distribution, history::History,
+    SamplingParams,
+    distribution::Distribution,
+    history::History,
     random::uniform,
+    workspace::{Workspace, draw},
 };
 use crate::id::TokenId;
 
@@ -75,12 +78,17 @@ impl Sampler {
         if params.temperature == 0.0 {
             return work.best();
         }
-        // A temperature keeps the order, so top-k can come first and spare exponentials.
-        work.keep_top_k(params.top_k as usize);
-        work.exponentiate(params.temperature)?;
-        work.keep_top_p(params.top_p);
-        work.keep_min_p(params.min_p);
-        work.draw(uniform(params.seed, position))
+        let total = work.exponentiate(params.temperature)?;
+        let point = uniform(params.seed, position);
+        if params.top_k == 0 && params.top_p >= 1.0 && params.min_p == 0.0 {
+            return draw((0..).zip(work.values.iter().copied()), point * total);
+        }
+        let total = work.filter(params, total);
+        let weights = work
+            .candidates
+            .iter()
+            .map(|candidate| (candidate.id, candidate.weight));
+        draw(weights, point * total)
     }
 }
 

@@ -1,0 +1,110 @@
+//! Logits and weights of all tokens while one is chosen.
+
+use super::{
+    SamplingError,
+    filter::Candidate,
+    softmax::{exp, largest, sum},
+};
+use crate::id::TokenId;
+
+/// Memory for choosing tokens, kept between calls so that nothing is allocated for each token. One
+/// serves all sequences of a thread.
+#[derive(Debug, Default)]
+pub struct Workspace {
+    /// Of each token its logit, and after [`Workspace::exponentiate`] its weight: its probability
+    /// divided by the likeliest token's.
+    pub(super) values: Vec<f32>,
+    /// What the filters have left.
+    pub(super) candidates: Vec<Candidate>,
+}
+
+impl Workspace {
+    /// Takes the model's logits.
+    pub(super) fn fill(&mut self, logits: &[f32]) {
+        self.values.clear();
+        self.values.extend_from_slice(logits);
+    }
+
+    /// Changes one token's logit. Ids beyond the vocabulary are passed over.
+    pub(super) fn adjust(&mut self, id: TokenId, change: impl FnOnce(f32) -> f32) {
+        if let Some(logit) = self.values.get_mut(id as usize) {
+            *logit = change(*logit);
+        }
+    }
+
+    /// The token with the largest logit, of equals the lowest id.
+    pub(super) fn best(&self) -> Result<TokenId, SamplingError> {
+        let max = largest(&self.values)?;
+        let best = (0..).zip(&self.values).find(|&(_, &logit)| logit == max);
+        best.map(|(id, _)| id).ok_or(SamplingError::NothingPossible)
+    }
+
+    /// Turns logits into weights at a temperature above 0; the likeliest gets 1. Returns the sum.
+    pub(super) fn exponentiate(&mut self, temperature: f32) -> Result<f64, SamplingError> {
+        let max = largest(&self.values)?;
+        for value in &mut self.values {
+            *value = exp((*value - max) / temperature);
+        }
+        Ok(sum(&self.values, |weight| weight))
+    }
+}
+
+/// The token at `target` of the weights laid end to end, each in place of its token.
+pub(super) fn draw(
+    weights: impl Iterator<Item = (TokenId, f32)>,
+    target: f64,
+) -> Result<TokenId, SamplingError> {
+    let mut passed = 0.0;
+    let mut drawn = None;
+    for (id, weight) in weights.filter(|&(_, weight)| weight > 0.0) {
+        // The last token stands in where rounding leaves the target at the very end.
+        drawn = Some(id);
+        passed += f64::from(weight);
+        if passed > target {
+            break;
+        }
+    }
+    drawn.ok_or(SamplingError::NothingPossible)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(logits: &[f32]) -> Workspace {
+        let mut work = Workspace::default();
+        work.fill(logits);
+        work
+    }
+
+    #[test]
+    fn the_lowest_id_wins_ties() {
+        assert_eq!(filled(&[1.0, 2.0, 2.0]).best(), Ok(1));
+        assert_eq!(filled(&[-0.0, 0.0]).best(), Ok(0));
+    }
+
+    #[test]
+    fn draws_divide_the_line_by_weight() {
+        let at = |target| draw((0..).zip([1.0, 0.0, 3.0, 0.0]), target);
+        for (target, expected) in [(0.0, 0), (0.999, 0), (1.0, 2), (3.999, 2)] {
+            assert_eq!(at(target), Ok(expected), "at {target}");
+        }
+        assert_eq!(at(4.0), Ok(2), "rounding never falls off the end");
+    }
+
+    #[test]
+    fn a_token_of_weight_zero_is_never_drawn() {
+        assert_eq!(draw((0..).zip([0.0, 1.0]), 0.0), Ok(1));
+        assert_eq!(
+            draw((0..).zip([0.0, 0.0]), 0.0),
+            Err(SamplingError::NothingPossible)
+        );
+    }
+
+    #[test]
+    fn tiny_temperatures_leave_the_best() {
+        let mut work = filled(&[1.0, 2.0, f32::NEG_INFINITY]);
+        assert_eq!(work.exponentiate(f32::MIN_POSITIVE), Ok(1.0));
+        assert_eq!(work.values, [0.0, 1.0, 0.0]);
+    }
+}
