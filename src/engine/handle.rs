@@ -25,18 +25,20 @@ pub struct EngineHandle {
     shared: Arc<Shared>,
 }
 
-/// What a job may ask of the engine.
+/// What may be asked of the engine.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct JobBounds {
+pub(super) struct Bounds {
     pub(super) context_length: usize,
     pub(super) vocab_size: usize,
     pub(super) events_buffered_max: usize,
+    /// Jobs taken at once.
+    pub(super) places: usize,
 }
 
 /// The ends of the engine's channels that handles hold.
 #[derive(Debug)]
 pub(super) struct Shared {
-    pub(super) bounds: JobBounds,
+    pub(super) bounds: Bounds,
     pub(super) places: Arc<Semaphore>,
     pub(super) submissions: SyncSender<Submission>,
     /// When the engine must have stopped; none while it accepts jobs.
@@ -103,10 +105,21 @@ impl EngineHandle {
         self.shared.bounds.vocab_size
     }
 
-    /// What the engine was doing after its last step.
+    /// What the engine was doing after its last step, and how many jobs wait now.
     #[must_use]
     pub fn stats(&self) -> EngineStats {
-        *self.shared.stats.borrow()
+        let Shared {
+            bounds,
+            places,
+            stats,
+            ..
+        } = &*self.shared;
+        let jobs = bounds.places - places.available_permits();
+        let stats = *stats.borrow();
+        EngineStats {
+            waiting: jobs.saturating_sub(stats.running),
+            ..stats
+        }
     }
 
     /// Whether the engine's thread is alive.
@@ -167,7 +180,7 @@ impl EngineHandle {
     }
 }
 
-impl JobBounds {
+impl Bounds {
     fn check(&self, prompt: &[TokenId]) -> Result<(), SubmitError> {
         let Self {
             context_length,

@@ -32,7 +32,8 @@ pub(super) struct View {
     /// How many of them are in key/value memory; always fewer, because the last token's logits
     /// are still to come.
     pub(super) cached: usize,
-    /// Whether its reader has room for what a step reports.
+    /// Whether its reader has room for what a step reports. Once it has, it has until the sequence
+    /// generates a token, because nobody else fills the room; that every job ends rests on this.
     pub(super) ready: bool,
 }
 

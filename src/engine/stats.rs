@@ -5,7 +5,8 @@
 pub struct EngineStats {
     /// Sequences that hold key/value memory.
     pub running: usize,
-    /// Jobs that hold none: not begun, or set aside until there is room again.
+    /// Jobs that hold none: on their way to the engine's thread, not begun, or set aside until there
+    /// is room again.
     pub waiting: usize,
     /// Bytes of key/value memory held.
     pub kv_bytes: usize,

@@ -84,13 +84,11 @@ impl<E: Executor> Engine<E> {
         }
     }
 
-    /// What the engine is doing now.
+    /// What the engine is doing now; only the handle knows how many jobs wait.
     pub(super) fn stats(&self) -> EngineStats {
         let held = || self.sequences.iter().filter_map(Sequence::kv_bytes);
-        let running = held().count();
         EngineStats {
-            running,
-            waiting: self.sequences.len() - running,
+            running: held().count(),
             kv_bytes: held().sum(),
             ..self.stats
         }

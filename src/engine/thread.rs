@@ -16,7 +16,7 @@ use tokio::sync::{Semaphore, watch};
 use super::{
     EngineHandle, EngineOptions, EngineStats, Finish,
     events::Waker,
-    handle::{JobBounds, Shared},
+    handle::{Bounds, Shared},
     sequence::Submission,
     step::Engine,
 };
@@ -56,10 +56,11 @@ where
         Err(_) => return Err(panic_of(thread)),
     };
     Ok(EngineHandle::new(Shared {
-        bounds: JobBounds {
+        bounds: Bounds {
             context_length,
             vocab_size,
             events_buffered_max,
+            places,
         },
         places: Arc::new(Semaphore::new(places)),
         submissions,

@@ -1,8 +1,25 @@
-//! The engine from outside its thread, with a scripted model.
+//! The engine from outside its thread, with made-up models.
 
 mod answers;
+mod bounds;
+mod cancel;
+mod failure;
+mod fairness;
+mod noise;
+mod schedules;
 
-use super::{scripted::ScriptedExecutor, *};
+use std::{
+    sync::{
+        Arc, Mutex,
+        mpsc::{SyncSender, sync_channel},
+    },
+    time::Duration,
+};
+
+use super::{
+    scripted::{ScriptedExecutor, ScriptedStep},
+    *,
+};
 use crate::{id::TokenId, sampling::SamplingParams};
 
 const VOCAB_SIZE: usize = 1000;
@@ -15,10 +32,19 @@ fn echo() -> ScriptedExecutor {
     })
 }
 
+/// A model that answers every prompt with its first token, so many times.
+fn repeat(times: usize) -> ScriptedExecutor {
+    ScriptedExecutor::new(VOCAB_SIZE, END, move |prompt| vec![prompt[0]; times])
+}
+
+fn engine(options: EngineOptions, executor: ScriptedExecutor) -> EngineHandle {
+    start(options, move || Ok(executor)).expect("a model")
+}
+
 fn job(prompt: impl IntoIterator<Item = TokenId>) -> Job {
     Job {
         prompt: prompt.into_iter().collect(),
-        max_new_tokens: 10_000,
+        max_new_tokens: 100_000,
         sampling: SamplingParams {
             temperature: 0.0,
             ..SamplingParams::default()
@@ -51,4 +77,42 @@ async fn read(mut stream: TokenStream) -> (Vec<TokenId>, Finish) {
         }
     }
     panic!("the stream ended without an end");
+}
+
+/// Waits until the engine's numbers are as wanted.
+async fn settle(engine: &EngineHandle, wanted: impl Fn(&EngineStats) -> bool) -> EngineStats {
+    for _ in 0..2000 {
+        if wanted(&engine.stats()) {
+            return engine.stats();
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("the engine does not settle: {:?}", engine.stats());
+}
+
+fn is_idle(stats: &EngineStats) -> bool {
+    stats.running == 0 && stats.waiting == 0 && stats.kv_bytes == 0
+}
+
+/// Holds a model at one step, before it runs, until something is sent or the sender is dropped.
+fn held_at(executor: ScriptedExecutor, number: u64) -> (ScriptedExecutor, SyncSender<()>) {
+    let (release, wait) = sync_channel(1);
+    let held = executor.before_step(move |step| {
+        if step.number == number {
+            let _ = wait.recv();
+        }
+        Ok(())
+    });
+    (held, release)
+}
+
+/// Records a model's steps.
+fn recorded(executor: ScriptedExecutor) -> (ScriptedExecutor, Arc<Mutex<Vec<ScriptedStep>>>) {
+    let steps = Arc::new(Mutex::new(Vec::new()));
+    let record = Arc::clone(&steps);
+    let recorded = executor.before_step(move |step| {
+        record.lock().expect("no panic").push(step.clone());
+        Ok(())
+    });
+    (recorded, steps)
 }
