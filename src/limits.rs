@@ -2,3 +2,14 @@
 
 /// Largest request body, after decompression, unless `--max-body-bytes` says otherwise.
 pub const BODY_BYTES_MAX: usize = 100 << 20;
+
+/// Most elements that all metadata arrays of one GGUF file may hold together: ten times what the
+/// largest vocabularies (260,000 tokens with scores, types and merges) need.
+pub const GGUF_METADATA_ELEMENTS_MAX: usize = 1 << 23;
+
+/// Largest header of a safetensors file, in bytes: the bound the format's own library sets.
+pub const SAFETENSORS_HEADER_BYTES_MAX: usize = 100_000_000;
+
+/// Largest JSON or template file of a model's folder, in bytes; the largest known
+/// `tokenizer.json` files are below 40 MB and are not read through this bound.
+pub const MODEL_CONFIG_BYTES_MAX: u64 = 64 << 20;

@@ -3,11 +3,24 @@
 //! Every container (a GGUF file, a folder in the Hugging Face or MLX layout) is presented in one
 //! way: `config.json` keys, Hugging Face tensor names, Hugging Face row order of rotary weights.
 
-use std::path::PathBuf;
+mod encoding;
+mod error;
+mod folder;
+mod gguf;
+mod json;
+mod mapped;
+mod parallel;
+mod safetensors;
+
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
 use crate::tokenizer::TokenizerSource;
+
+pub use encoding::{Block, BlockType, Encoding};
+pub use error::LoadError;
+use mapped::MappedFile;
 
 /// A model's files, opened and checked, with nothing read into memory yet but metadata.
 pub struct ModelFiles {
@@ -25,44 +38,38 @@ pub struct ModelFiles {
     pub tensors: Box<dyn Tensors>,
 }
 
-/// How a tensor is stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Encoding {
-    /// 32-bit floats.
-    F32,
-    /// IEEE 16-bit floats.
-    F16,
-    /// Brain 16-bit floats.
-    Bf16,
-    /// 32-bit unsigned words: the packed weights of an MLX-quantised tensor.
-    U32,
-    /// A GGUF block type.
-    Block(BlockType),
-}
-
-/// GGUF's quantised block types.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names are those of the GGUF format")]
-pub enum BlockType {
-    Q4_0,
-    Q4_1,
-    Q5_0,
-    Q5_1,
-    Q8_0,
-    Q2K,
-    Q3K,
-    Q4K,
-    Q5K,
-    Q6K,
+/// Opens a model that lies on this machine: a folder or a GGUF file.
+///
+/// # Errors
+/// Names the file, and the tensor or key at fault.
+pub fn open(path: &Path) -> Result<ModelFiles, LoadError> {
+    if path.is_dir() { folder::open(path) } else { gguf::open(path) }
 }
 
 /// A tensor's description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TensorInfo {
-    /// Row-major shape, outermost dimension first: a linear layer is `[out, in]`.
+    /// Row-major shape, outermost dimension first: a linear layer is `[out, in]`. It counts
+    /// elements, also where they are packed into blocks or words.
     pub shape: Vec<usize>,
     /// How the elements are stored.
     pub encoding: Encoding,
+}
+
+impl TensorInfo {
+    /// Number of elements.
+    #[must_use]
+    pub fn elements(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    fn check_room(&self, out: &[f32]) -> Result<(), String> {
+        if out.len() == self.elements() {
+            return Ok(());
+        }
+        let (shape, room) = (&self.shape, out.len());
+        Err(format!("has shape {shape:?}, but {room} elements were asked for"))
+    }
 }
 
 /// Named tensors of a model. Bytes are memory-mapped: reading is what touches the disk.
@@ -82,8 +89,3 @@ pub trait Tensors: Send + Sync {
     /// Names the tensor and file when it is missing, is not numeric, or has another size.
     fn read_f32(&self, name: &str, out: &mut [f32]) -> Result<(), LoadError>;
 }
-
-/// Why a model could not be loaded; the text names the file and the tensor.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct LoadError(pub String);

@@ -1,0 +1,225 @@
+//! Metadata of a GGUF file → the keys of Hugging Face's `config.json`.
+
+use serde_json::{Map, Value, json};
+
+use super::architecture::Architecture;
+use super::header::StoredTensor;
+use super::metadata::{self, Metadata};
+use super::rope;
+use crate::load::{LoadError, MappedFile};
+
+/// What the keys are made from.
+pub(super) struct Source<'a> {
+    pub(super) architecture: Architecture,
+    pub(super) metadata: &'a Metadata,
+    pub(super) tensors: &'a [StoredTensor],
+    pub(super) file: &'a MappedFile,
+}
+
+impl Source<'_> {
+    /// The equivalent of `config.json`.
+    pub(super) fn config(&self) -> Result<Map<String, Value>, LoadError> {
+        self.refuse_mixtures()?;
+        let mut config = self.sizes()?;
+        config.insert("model_type".into(), self.architecture.model_type().into());
+        config.insert("tie_word_embeddings".into(), self.tensor("output.weight").is_none().into());
+        let attention_bias = self.tensor("blk.0.attn_q.bias").is_some();
+        config.insert("attention_bias".into(), attention_bias.into());
+        let activation = self.activation();
+        config.insert(activation.0.into(), activation.1.into());
+        let head_dim = self.head_dim()?;
+        config.append(&mut rope::config(self, head_dim)?);
+        if self.architecture == Architecture::Gemma3 {
+            config.append(&mut self.gemma3(head_dim)?);
+        }
+        config.append(&mut self.token_ids()?);
+        Ok(config)
+    }
+
+    fn sizes(&self) -> Result<Map<String, Value>, LoadError> {
+        let heads = self.required("attention.head_count")?;
+        let epsilon = self.float("attention.layer_norm_rms_epsilon")?;
+        let epsilon = epsilon.ok_or_else(|| self.missing("attention.layer_norm_rms_epsilon"))?;
+        let sizes = json!({
+            "hidden_size": self.required("embedding_length")?,
+            "num_hidden_layers": self.required("block_count")?,
+            "num_attention_heads": heads,
+            "num_key_value_heads": self.count("attention.head_count_kv")?.unwrap_or(heads),
+            "head_dim": self.head_dim()?,
+            "intermediate_size": self.required("feed_forward_length")?,
+            "rms_norm_eps": epsilon,
+            "max_position_embeddings": self.required("context_length")?,
+            "vocab_size": self.vocabulary_size()?,
+        });
+        Ok(into_map(sizes))
+    }
+
+    /// Rows of the embedding, which can be more than there are tokens.
+    pub(super) fn vocabulary_size(&self) -> Result<usize, LoadError> {
+        let embedding = self.tensor("token_embd.weight");
+        let embedding =
+            embedding.ok_or_else(|| LoadError::tensor("token_embd.weight", "is missing"))?;
+        Ok(embedding.info.shape[0])
+    }
+
+    pub(super) fn head_dim(&self) -> Result<usize, LoadError> {
+        let heads = self.required("attention.head_count")?;
+        let key_length = self.count("attention.key_length")?;
+        let head_dim = key_length.unwrap_or(self.required("embedding_length")? / heads);
+        let value_length = self.count("attention.value_length")?.unwrap_or(head_dim);
+        if value_length != head_dim {
+            let fault = format!(
+                "has keys of {head_dim} and values of {value_length} elements per head; only equal \
+                 lengths can be run"
+            );
+            return Err(fault.into());
+        }
+        Ok(head_dim)
+    }
+
+    fn activation(&self) -> (&'static str, &'static str) {
+        match self.architecture {
+            Architecture::Gemma3 => ("hidden_activation", "gelu_pytorch_tanh"),
+            _ => ("hidden_act", "silu"),
+        }
+    }
+
+    fn refuse_mixtures(&self) -> Result<(), LoadError> {
+        match self.optional("expert_count")? {
+            None | Some(0) => Ok(()),
+            Some(experts) => Err(format!(
+                "is a mixture of {experts} experts, which this server cannot run yet"
+            )
+            .into()),
+        }
+    }
+
+    /// What Gemma 3 has beyond the others. Converters left out what is the same for all sizes; the
+    /// values are those of `Gemma3TextConfig` in `transformers` and of `llama_model_gemma3` in
+    /// llama.cpp: one layer of six sees everything, the others have a rotary base of 10,000.
+    fn gemma3(&self, head_dim: usize) -> Result<Map<String, Value>, LoadError> {
+        const PATTERN: usize = 6;
+        const LOCAL_ROTARY_BASE: f64 = 10_000.0;
+        const LAYERS_OF_27B: usize = 62;
+        let layers = self.required("block_count")?;
+        // All sizes scale queries by their head's width, but 27B by hidden_size / heads.
+        let scalar = match layers {
+            LAYERS_OF_27B => {
+                self.required("embedding_length")? / self.required("attention.head_count")?
+            }
+            _ => head_dim,
+        };
+        let pattern = self.count("attention.sliding_window_pattern")?.unwrap_or(PATTERN);
+        let local_base = self.float("rope.freq_base_swa")?.unwrap_or(LOCAL_ROTARY_BASE);
+        Ok(into_map(json!({
+            "sliding_window": self.required("attention.sliding_window")?,
+            "sliding_window_pattern": pattern,
+            "rope_local_base_freq": local_base,
+            "query_pre_attn_scalar": scalar,
+            "attn_logit_softcapping": self.float("attn_logit_softcapping")?,
+            "final_logit_softcapping": self.float("final_logit_softcapping")?,
+        })))
+    }
+
+    /// The ids that mark a text's beginning and its ends, all of them.
+    fn token_ids(&self) -> Result<Map<String, Value>, LoadError> {
+        let mut ends: Vec<u32> = Vec::new();
+        for key in ["eos_token_id", "eot_token_id", "eom_token_id"] {
+            let id = self.metadata.integer(&format!("tokenizer.ggml.{key}"))?;
+            ends.extend(id.filter(|id| !ends.contains(id)));
+        }
+        let mut ids = Map::new();
+        if let Some(bos) = self.metadata.integer::<u32>("tokenizer.ggml.bos_token_id")? {
+            ids.insert("bos_token_id".into(), bos.into());
+        }
+        match ends[..] {
+            [] => {}
+            [only] => drop(ids.insert("eos_token_id".into(), only.into())),
+            _ => drop(ids.insert("eos_token_id".into(), ends.into())),
+        }
+        Ok(ids)
+    }
+
+    pub(super) fn tensor(&self, name: &str) -> Option<&StoredTensor> {
+        self.tensors.iter().find(|tensor| tensor.name == name)
+    }
+
+    /// A count that must be there and not be zero.
+    pub(super) fn required(&self, key: &str) -> Result<usize, LoadError> {
+        self.count(key)?.ok_or_else(|| self.missing(key))
+    }
+
+    /// A count that must not be zero where it is there.
+    pub(super) fn count(&self, key: &str) -> Result<Option<usize>, LoadError> {
+        match self.optional(key)? {
+            Some(0) => Err(format!("metadata `{}` is 0", self.key(key)).into()),
+            other => Ok(other),
+        }
+    }
+
+    /// A whole number, which some files give as an array with one for each layer.
+    fn optional(&self, key: &str) -> Result<Option<usize>, LoadError> {
+        let key = self.key(key);
+        let Some(metadata::Value::Array(layers)) = self.metadata.get(&key) else {
+            return Ok(self.metadata.integer::<u32>(&key)?.map(|count| count as usize));
+        };
+        match layers.split_first() {
+            Some((metadata::Value::Integer(first), rest))
+                if rest.iter().all(|other| *other == metadata::Value::Integer(*first)) =>
+            {
+                let first = usize::try_from(*first);
+                first.map(Some).map_err(|_| format!("metadata `{key}` is out of range").into())
+            }
+            _ => Err(format!("metadata `{key}` differs between layers, which cannot be run").into()),
+        }
+    }
+
+    pub(super) fn float(&self, key: &str) -> Result<Option<f64>, LoadError> {
+        self.metadata.float(&self.key(key))
+    }
+
+    pub(super) fn text(&self, key: &str) -> Result<Option<String>, LoadError> {
+        self.metadata.text(&self.key(key))
+    }
+
+    fn key(&self, key: &str) -> String {
+        format!("{}.{key}", self.architecture.name())
+    }
+
+    fn missing(&self, key: &str) -> LoadError {
+        format!("has no metadata `{}`", self.key(key)).into()
+    }
+}
+
+/// `general.sampling.*` → the keys of `generation_config.json`.
+pub(super) fn generation_config(metadata: &Metadata) -> Result<Map<String, Value>, LoadError> {
+    const KEYS: [(&str, &str); 5] = [
+        ("temp", "temperature"),
+        ("top_p", "top_p"),
+        ("min_p", "min_p"),
+        ("top_k", "top_k"),
+        ("penalty_repeat", "repetition_penalty"),
+    ];
+    let mut config = Map::new();
+    for (theirs, ours) in KEYS {
+        let key = format!("general.sampling.{theirs}");
+        match metadata.get(&key) {
+            Some(metadata::Value::Integer(_)) => {
+                config.insert(ours.into(), metadata.integer::<i64>(&key)?.into());
+            }
+            _ => {
+                let value = metadata.float(&key)?;
+                config.extend(value.map(|value| (ours.to_owned(), value.into())));
+            }
+        }
+    }
+    Ok(config)
+}
+
+/// The map inside a JSON object, without the keys whose value is null.
+pub(super) fn into_map(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map.into_iter().filter(|(_, value)| !value.is_null()).collect(),
+        _ => Map::new(),
+    }
+}
