@@ -51,8 +51,14 @@ impl Encoding {
     #[must_use]
     pub fn block(self) -> Block {
         match self {
-            Self::F32 | Self::U32 => Block { elements: 1, bytes: 4 },
-            Self::F16 | Self::Bf16 => Block { elements: 1, bytes: 2 },
+            Self::F32 | Self::U32 => Block {
+                elements: 1,
+                bytes: 4,
+            },
+            Self::F16 | Self::Bf16 => Block {
+                elements: 1,
+                bytes: 2,
+            },
             Self::Block(block_type) => block_type.block(),
         }
     }

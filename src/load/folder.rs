@@ -21,7 +21,10 @@ pub(super) fn open(folder: &Path) -> Result<ModelFiles, LoadError> {
     Ok(ModelFiles {
         path: folder.to_owned(),
         generation_config: object_or_empty(folder, "generation_config.json")?,
-        tokenizer: TokenizerSource::Json { tokenizer, config: tokenizer_config },
+        tokenizer: TokenizerSource::Json {
+            tokenizer,
+            config: tokenizer_config,
+        },
         chat_template,
         tensors: Box::new(SafeTensors::open(folder)?),
         config,
@@ -42,23 +45,26 @@ fn chat_template(
         return Ok(Some(template));
     }
     let file = object_or_empty(folder, "chat_template.json")?;
-    let stored = file.get("chat_template").or_else(|| tokenizer_config.get("chat_template"));
+    let stored = file
+        .get("chat_template")
+        .or_else(|| tokenizer_config.get("chat_template"));
     match stored {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(template)) => Ok(Some(template.clone())),
-        Some(named) => default_template(named)
-            .map(Some)
-            .ok_or_else(|| {
-                let fault = "has a `chat_template` that is neither a text nor a list with `default`";
-                LoadError::from(fault).in_file(folder)
-            }),
+        Some(named) => default_template(named).map(Some).ok_or_else(|| {
+            let fault = "has a `chat_template` that is neither a text nor a list with `default`";
+            LoadError::from(fault).in_file(folder)
+        }),
     }
 }
 
 /// The template called `default` in a list of `{name, template}` or in an object by name.
 fn default_template(named: &Value) -> Option<String> {
     let template = match named {
-        Value::Array(list) => list.iter().find(|one| one["name"] == "default")?.get("template"),
+        Value::Array(list) => list
+            .iter()
+            .find(|one| one["name"] == "default")?
+            .get("template"),
         Value::Object(by_name) => by_name.get("default"),
         _ => None,
     };

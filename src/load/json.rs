@@ -28,7 +28,9 @@ pub(super) fn read_text(path: &Path) -> Result<Option<String>, LoadError> {
         Err(e) => return Err(fault(e)),
     };
     let mut text = String::new();
-    file.take(MODEL_CONFIG_BYTES_MAX + 1).read_to_string(&mut text).map_err(fault)?;
+    file.take(MODEL_CONFIG_BYTES_MAX + 1)
+        .read_to_string(&mut text)
+        .map_err(fault)?;
     if text.len() as u64 > MODEL_CONFIG_BYTES_MAX {
         let fault = format!("is larger than {MODEL_CONFIG_BYTES_MAX} bytes");
         return Err(LoadError(fault).in_file(path));

@@ -22,7 +22,9 @@ impl MappedFile {
 
     fn map(path: &Path) -> Result<Self, LoadError> {
         let file = File::open(path).map_err(|e| format!("cannot be opened: {e}"))?;
-        let metadata = file.metadata().map_err(|e| format!("cannot be examined: {e}"))?;
+        let metadata = file
+            .metadata()
+            .map_err(|e| format!("cannot be examined: {e}"))?;
         if !metadata.is_file() {
             return Err("is not a file".into());
         }
@@ -35,7 +37,10 @@ impl MappedFile {
         // is decoded by copy and no bit pattern of the element types is invalid, so such a change
         // can spoil numbers but not memory.
         let map = unsafe { Mmap::map(&file) }.map_err(|e| format!("cannot be mapped: {e}"))?;
-        Ok(Self { path: path.to_owned(), map })
+        Ok(Self {
+            path: path.to_owned(),
+            map,
+        })
     }
 
     /// Where the file lies.

@@ -12,6 +12,7 @@ mod mapped;
 mod parallel;
 mod safetensors;
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
@@ -43,7 +44,11 @@ pub struct ModelFiles {
 /// # Errors
 /// Names the file, and the tensor or key at fault.
 pub fn open(path: &Path) -> Result<ModelFiles, LoadError> {
-    if path.is_dir() { folder::open(path) } else { gguf::open(path) }
+    if path.is_dir() {
+        folder::open(path)
+    } else {
+        gguf::open(path)
+    }
 }
 
 /// A tensor's description.
@@ -68,7 +73,9 @@ impl TensorInfo {
             return Ok(());
         }
         let (shape, room) = (&self.shape, out.len());
-        Err(format!("has shape {shape:?}, but {room} elements were asked for"))
+        Err(format!(
+            "has shape {shape:?}, but {room} elements were asked for"
+        ))
     }
 }
 
@@ -78,11 +85,12 @@ pub trait Tensors: Send + Sync {
     fn names(&self) -> Vec<&str>;
     /// The description of one tensor, or `None` where there is none of that name.
     fn info(&self, name: &str) -> Option<&TensorInfo>;
-    /// The stored bytes of one tensor, little-endian, in the layout its encoding names.
+    /// The stored bytes of one tensor, little-endian, in the layout its encoding names; a copy only
+    /// where the file's rows or numbers are not in the form that Hugging Face's folders have.
     ///
     /// # Errors
     /// Names the tensor and file when there is no such tensor.
-    fn bytes(&self, name: &str) -> Result<&[u8], LoadError>;
+    fn bytes(&self, name: &str) -> Result<Cow<'_, [u8]>, LoadError>;
     /// Decodes one tensor into `out`, which must hold exactly its number of elements, row-major.
     ///
     /// # Errors

@@ -40,7 +40,11 @@ mod tests {
                     *value += (first + offset + 1) as f32;
                 }
             });
-            assert!(out.iter().enumerate().all(|(i, value)| *value == (i + 1) as f32));
+            assert!(
+                out.iter()
+                    .enumerate()
+                    .all(|(i, value)| *value == (i + 1) as f32)
+            );
         }
     }
 }

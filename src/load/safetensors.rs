@@ -2,6 +2,7 @@
 //!
 //! Format: <https://huggingface.co/docs/safetensors>.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -57,7 +58,12 @@ impl SafeTensors {
         let file = MappedFile::open(path)?;
         let tensors = describe(&file).map_err(|fault| fault.in_file(path))?;
         for (name, info, bytes) in tensors {
-            let tensor = Tensor { name: name.clone(), info, file: self.files.len(), bytes };
+            let tensor = Tensor {
+                name: name.clone(),
+                info,
+                file: self.files.len(),
+                bytes,
+            };
             if let Some(other) = self.by_name.insert(name, self.tensors.len()) {
                 let other = self.path_of(&self.tensors[other]).display();
                 let fault = format!("is in {other} as well");
@@ -70,7 +76,9 @@ impl SafeTensors {
     }
 
     fn path_of(&self, tensor: &Tensor) -> &Path {
-        self.files.get(tensor.file).map_or(&self.folder, MappedFile::path)
+        self.files
+            .get(tensor.file)
+            .map_or(&self.folder, MappedFile::path)
     }
 
     fn tensor(&self, name: &str) -> Result<(&Tensor, &[u8]), LoadError> {
@@ -85,15 +93,20 @@ impl SafeTensors {
 
 impl Tensors for SafeTensors {
     fn names(&self) -> Vec<&str> {
-        self.tensors.iter().map(|tensor| tensor.name.as_str()).collect()
+        self.tensors
+            .iter()
+            .map(|tensor| tensor.name.as_str())
+            .collect()
     }
 
     fn info(&self, name: &str) -> Option<&TensorInfo> {
-        self.by_name.get(name).map(|index| &self.tensors[*index].info)
+        self.by_name
+            .get(name)
+            .map(|index| &self.tensors[*index].info)
     }
 
-    fn bytes(&self, name: &str) -> Result<&[u8], LoadError> {
-        Ok(self.tensor(name)?.1)
+    fn bytes(&self, name: &str) -> Result<Cow<'_, [u8]>, LoadError> {
+        Ok(self.tensor(name)?.1.into())
     }
 
     fn read_f32(&self, name: &str, out: &mut [f32]) -> Result<(), LoadError> {
@@ -115,7 +128,9 @@ fn describe(file: &MappedFile) -> Result<Vec<Described>, LoadError> {
     let (metadata, data) = read_header(file)?;
     let mut tensors = Vec::new();
     for name in metadata.offset_keys() {
-        let Some(stored) = metadata.info(&name) else { continue };
+        let Some(stored) = metadata.info(&name) else {
+            continue;
+        };
         let (start, end) = stored.data_offsets;
         let place = data.checked_add(start).zip(data.checked_add(end));
         let Some((start, end)) = place.filter(|(_, end)| *end <= file.len()) else {
@@ -124,7 +139,10 @@ fn describe(file: &MappedFile) -> Result<Vec<Described>, LoadError> {
         };
         let encoding = encoding(stored.dtype).map_err(|fault| LoadError::tensor(&name, fault))?;
         if let Some(encoding) = encoding {
-            let info = TensorInfo { shape: stored.shape.clone(), encoding };
+            let info = TensorInfo {
+                shape: stored.shape.clone(),
+                encoding,
+            };
             tensors.push((name, info, start..end));
         }
     }
@@ -139,7 +157,9 @@ fn read_header(file: &[u8]) -> Result<(Metadata, usize), LoadError> {
     let header = usize::try_from(length)
         .ok()
         .filter(|length| *length <= SAFETENSORS_HEADER_BYTES_MAX)
-        .ok_or_else(|| format!("claims a header of {length} bytes: it is not a safetensors file"))?;
+        .ok_or_else(|| {
+            format!("claims a header of {length} bytes: it is not a safetensors file")
+        })?;
     let text = rest.get(..header).ok_or(CUT_SHORT)?;
     let metadata = serde_json::from_slice(text)
         .map_err(|e| format!("has a header that does not describe its tensors: {e}"))?;
@@ -157,7 +177,9 @@ fn encoding(dtype: Dtype) -> Result<Option<Encoding>, String> {
         Dtype::BOOL | Dtype::U8 | Dtype::I8 | Dtype::U16 | Dtype::I16 => None,
         Dtype::I32 | Dtype::U64 | Dtype::I64 => None,
         other => {
-            return Err(format!("is stored as {other}; F32, F16, BF16 and U32 can be read"));
+            return Err(format!(
+                "is stored as {other}; F32, F16, BF16 and U32 can be read"
+            ));
         }
     })
 }
@@ -176,11 +198,20 @@ impl Index {
             weight_map.ok_or_else(|| LoadError::from("has no `weight_map`").in_file(&path))?;
         let mut files: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (tensor, file) in weight_map {
-            let file = file.as_str().filter(|file| is_plain_name(file)).ok_or_else(|| {
-                LoadError::tensor(tensor, format!("is said to lie in {file}, not a file's name"))
+            let file = file
+                .as_str()
+                .filter(|file| is_plain_name(file))
+                .ok_or_else(|| {
+                    LoadError::tensor(
+                        tensor,
+                        format!("is said to lie in {file}, not a file's name"),
+                    )
                     .in_file(&path)
-            })?;
-            files.entry(file.to_owned()).or_default().push(tensor.clone());
+                })?;
+            files
+                .entry(file.to_owned())
+                .or_default()
+                .push(tensor.clone());
         }
         Ok(Some(Self(files)))
     }
@@ -206,7 +237,9 @@ impl Index {
 
 /// Whether a name stays within its folder.
 fn is_plain_name(name: &str) -> bool {
-    Path::new(name).file_name().is_some_and(|plain| plain == name)
+    Path::new(name)
+        .file_name()
+        .is_some_and(|plain| plain == name)
 }
 
 /// `model*.safetensors` of a folder, sorted.

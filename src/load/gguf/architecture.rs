@@ -20,10 +20,13 @@ impl Architecture {
         let name = metadata
             .text("general.architecture")?
             .ok_or("has no metadata `general.architecture`: it is not a model")?;
-        Self::ALL.into_iter().find(|known| known.name() == name).ok_or_else(|| {
-            let known = Self::ALL.map(Self::name).join(", ");
-            format!("has architecture `{name}`; {known} can be read").into()
-        })
+        Self::ALL
+            .into_iter()
+            .find(|known| known.name() == name)
+            .ok_or_else(|| {
+                let known = Self::ALL.map(Self::name).join(", ");
+                format!("has architecture `{name}`; {known} can be read").into()
+            })
     }
 
     /// Its name in GGUF, which is also the first part of its metadata keys.
@@ -103,7 +106,11 @@ mod tests {
     #[test]
     fn names_follow_the_architecture() {
         let cases = [
-            (Architecture::Llama, "token_embd.weight", Some("model.embed_tokens.weight")),
+            (
+                Architecture::Llama,
+                "token_embd.weight",
+                Some("model.embed_tokens.weight"),
+            ),
             (Architecture::Llama, "output.weight", Some("lm_head.weight")),
             (
                 Architecture::Llama,
@@ -126,7 +133,11 @@ mod tests {
             (Architecture::Llama, "blk.0.attn_q.scale", None),
         ];
         for (architecture, name, expected) in cases {
-            assert_eq!(architecture.hugging_face_name(name).as_deref(), expected, "{name}");
+            assert_eq!(
+                architecture.hugging_face_name(name).as_deref(),
+                expected,
+                "{name}"
+            );
         }
     }
 }

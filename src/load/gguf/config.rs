@@ -22,7 +22,10 @@ impl Source<'_> {
         self.refuse_mixtures()?;
         let mut config = self.sizes()?;
         config.insert("model_type".into(), self.architecture.model_type().into());
-        config.insert("tie_word_embeddings".into(), self.tensor("output.weight").is_none().into());
+        config.insert(
+            "tie_word_embeddings".into(),
+            self.tensor("output.weight").is_none().into(),
+        );
         let attention_bias = self.tensor("blk.0.attn_q.bias").is_some();
         config.insert("attention_bias".into(), attention_bias.into());
         let activation = self.activation();
@@ -64,8 +67,10 @@ impl Source<'_> {
 
     pub(super) fn head_dim(&self) -> Result<usize, LoadError> {
         let heads = self.required("attention.head_count")?;
-        let key_length = self.count("attention.key_length")?;
-        let head_dim = key_length.unwrap_or(self.required("embedding_length")? / heads);
+        let head_dim = match self.count("attention.key_length")? {
+            Some(length) => length,
+            None => share(self.required("embedding_length")?, heads)?,
+        };
         let value_length = self.count("attention.value_length")?.unwrap_or(head_dim);
         if value_length != head_dim {
             let fault = format!(
@@ -104,13 +109,18 @@ impl Source<'_> {
         let layers = self.required("block_count")?;
         // All sizes scale queries by their head's width, but 27B by hidden_size / heads.
         let scalar = match layers {
-            LAYERS_OF_27B => {
-                self.required("embedding_length")? / self.required("attention.head_count")?
-            }
+            LAYERS_OF_27B => share(
+                self.required("embedding_length")?,
+                self.required("attention.head_count")?,
+            )?,
             _ => head_dim,
         };
-        let pattern = self.count("attention.sliding_window_pattern")?.unwrap_or(PATTERN);
-        let local_base = self.float("rope.freq_base_swa")?.unwrap_or(LOCAL_ROTARY_BASE);
+        let pattern = self
+            .count("attention.sliding_window_pattern")?
+            .unwrap_or(PATTERN);
+        let local_base = self
+            .float("rope.freq_base_swa")?
+            .unwrap_or(LOCAL_ROTARY_BASE);
         Ok(into_map(json!({
             "sliding_window": self.required("attention.sliding_window")?,
             "sliding_window_pattern": pattern,
@@ -129,7 +139,10 @@ impl Source<'_> {
             ends.extend(id.filter(|id| !ends.contains(id)));
         }
         let mut ids = Map::new();
-        if let Some(bos) = self.metadata.integer::<u32>("tokenizer.ggml.bos_token_id")? {
+        if let Some(bos) = self
+            .metadata
+            .integer::<u32>("tokenizer.ggml.bos_token_id")?
+        {
             ids.insert("bos_token_id".into(), bos.into());
         }
         match ends[..] {
@@ -161,16 +174,23 @@ impl Source<'_> {
     fn optional(&self, key: &str) -> Result<Option<usize>, LoadError> {
         let key = self.key(key);
         let Some(metadata::Value::Array(layers)) = self.metadata.get(&key) else {
-            return Ok(self.metadata.integer::<u32>(&key)?.map(|count| count as usize));
+            return Ok(self
+                .metadata
+                .integer::<u32>(&key)?
+                .map(|count| count as usize));
         };
         match layers.split_first() {
             Some((metadata::Value::Integer(first), rest))
-                if rest.iter().all(|other| *other == metadata::Value::Integer(*first)) =>
+                if rest
+                    .iter()
+                    .all(|other| *other == metadata::Value::Integer(*first)) =>
             {
-                let first = usize::try_from(*first);
-                first.map(Some).map_err(|_| format!("metadata `{key}` is out of range").into())
+                let first = u32::try_from(*first).map(|count| Some(count as usize));
+                first.map_err(|_| format!("metadata `{key}` is out of range").into())
             }
-            _ => Err(format!("metadata `{key}` differs between layers, which cannot be run").into()),
+            _ => {
+                Err(format!("metadata `{key}` differs between layers, which cannot be run").into())
+            }
         }
     }
 
@@ -188,6 +208,14 @@ impl Source<'_> {
 
     fn missing(&self, key: &str) -> LoadError {
         format!("has no metadata `{}`", self.key(key)).into()
+    }
+}
+
+/// The part of a layer's width that falls to each head.
+fn share(width: usize, heads: usize) -> Result<usize, LoadError> {
+    match width.checked_div(heads) {
+        Some(share) if share * heads == width && share > 0 => Ok(share),
+        _ => Err(format!("has a width of {width}, which {heads} heads cannot share").into()),
     }
 }
 
@@ -219,7 +247,10 @@ pub(super) fn generation_config(metadata: &Metadata) -> Result<Map<String, Value
 /// The map inside a JSON object, without the keys whose value is null.
 pub(super) fn into_map(value: Value) -> Map<String, Value> {
     match value {
-        Value::Object(map) => map.into_iter().filter(|(_, value)| !value.is_null()).collect(),
+        Value::Object(map) => map
+            .into_iter()
+            .filter(|(_, value)| !value.is_null())
+            .collect(),
         _ => Map::new(),
     }
 }

@@ -45,7 +45,9 @@ impl Header {
             .map(|_| Described::read(&mut cursor))
             .collect::<Result<Vec<_>, _>>()?;
         let alignment = alignment(&metadata)?;
-        let data = file.len().min(cursor.position().next_multiple_of(alignment))..file.len();
+        let data = file
+            .len()
+            .min(cursor.position().next_multiple_of(alignment))..file.len();
         let tensors = described
             .into_iter()
             .map(|tensor| tensor.place(&data, alignment))
@@ -70,7 +72,9 @@ fn check_version(cursor: &mut Cursor<'_>) -> Result<(), LoadError> {
 }
 
 fn alignment(metadata: &Metadata) -> Result<usize, LoadError> {
-    let alignment = metadata.integer("general.alignment")?.unwrap_or(ALIGNMENT_DEFAULT as u32);
+    let alignment = metadata
+        .integer("general.alignment")?
+        .unwrap_or(ALIGNMENT_DEFAULT as u32);
     if !alignment.is_power_of_two() {
         let fault = format!("metadata `general.alignment` is {alignment}, not a power of two");
         return Err(fault.into());
@@ -94,28 +98,45 @@ impl Described {
             let fault = format!("has {dimensions} dimensions; 1 to {DIMENSIONS_MAX} are allowed");
             return Err(LoadError::tensor(&name, fault));
         }
-        let mut shape = (0..dimensions).map(|_| cursor.u64()).collect::<Result<Vec<_>, _>>()?;
+        let mut shape = (0..dimensions)
+            .map(|_| cursor.u64())
+            .collect::<Result<Vec<_>, _>>()?;
         // The file has the innermost dimension first.
         shape.reverse();
         let encoding = encoding(cursor.u32()?).map_err(|fault| LoadError::tensor(&name, fault))?;
         let offset = cursor.u64()?;
         let (shape, byte_length) =
             measure(&shape, encoding).map_err(|fault| LoadError::tensor(&name, fault))?;
-        Ok(Self { name, info: TensorInfo { shape, encoding }, byte_length, offset })
+        Ok(Self {
+            name,
+            info: TensorInfo { shape, encoding },
+            byte_length,
+            offset,
+        })
     }
 
     fn place(self, data: &Range<usize>, alignment: usize) -> Result<StoredTensor, LoadError> {
-        if self.offset % alignment as u64 != 0 {
-            let fault = format!("begins at {}, off the file's alignment {alignment}", self.offset);
+        if !self.offset.is_multiple_of(alignment as u64) {
+            let fault = format!(
+                "begins at {}, off the file's alignment {alignment}",
+                self.offset
+            );
             return Err(LoadError::tensor(&self.name, fault));
         }
-        let start = usize::try_from(self.offset).ok().and_then(|o| data.start.checked_add(o));
+        let start = usize::try_from(self.offset)
+            .ok()
+            .and_then(|o| data.start.checked_add(o));
         let end = start.and_then(|start| start.checked_add(self.byte_length));
         match (start, end) {
-            (Some(start), Some(end)) if end <= data.end => {
-                Ok(StoredTensor { name: self.name, info: self.info, bytes: start..end })
-            }
-            _ => Err(LoadError::tensor(&self.name, past_the_end(self.byte_length, data))),
+            (Some(start), Some(end)) if end <= data.end => Ok(StoredTensor {
+                name: self.name,
+                info: self.info,
+                bytes: start..end,
+            }),
+            _ => Err(LoadError::tensor(
+                &self.name,
+                past_the_end(self.byte_length, data),
+            )),
         }
     }
 }
@@ -134,17 +155,24 @@ fn measure(shape: &[u64], encoding: Encoding) -> Result<(Vec<usize>, usize), Str
     let mut sizes = Vec::with_capacity(shape.len());
     let mut elements = 1_usize;
     for &size in shape {
-        let size = usize::try_from(size).ok().filter(|size| *size > 0).ok_or_else(too_large)?;
+        let size = usize::try_from(size)
+            .ok()
+            .filter(|size| *size > 0)
+            .ok_or_else(too_large)?;
         elements = elements.checked_mul(size).ok_or_else(too_large)?;
         sizes.push(size);
     }
     let block = encoding.block();
     let row = sizes.last().copied().unwrap_or(1);
-    if row % block.elements != 0 {
+    if !row.is_multiple_of(block.elements) {
         let each = block.elements;
-        return Err(format!("has rows of {row} elements, which do not divide into blocks of {each}"));
+        return Err(format!(
+            "has rows of {row} elements, which do not divide into blocks of {each}"
+        ));
     }
-    let bytes = (elements / block.elements).checked_mul(block.bytes).ok_or_else(too_large)?;
+    let bytes = (elements / block.elements)
+        .checked_mul(block.bytes)
+        .ok_or_else(too_large)?;
     Ok((sizes, bytes))
 }
 
@@ -155,11 +183,15 @@ fn check_distinct(tensors: &[StoredTensor]) -> Result<(), LoadError> {
     }
     let mut places: Vec<_> = tensors.iter().collect();
     places.sort_by_key(|tensor| tensor.bytes.start);
-    match places.windows(2).find(|pair| pair[0].bytes.end > pair[1].bytes.start) {
+    match places
+        .windows(2)
+        .find(|pair| pair[0].bytes.end > pair[1].bytes.start)
+    {
         None => Ok(()),
-        Some(pair) => {
-            Err(LoadError::tensor(&pair[1].name, format!("overlaps tensor `{}`", pair[0].name)))
-        }
+        Some(pair) => Err(LoadError::tensor(
+            &pair[1].name,
+            format!("overlaps tensor `{}`", pair[0].name),
+        )),
     }
 }
 

@@ -32,7 +32,12 @@ fn read(file: MappedFile) -> Result<ModelFiles, LoadError> {
     let Header { metadata, tensors } = Header::read(&file)?;
     refuse_other_kinds(&metadata)?;
     let architecture = Architecture::of(&metadata)?;
-    let source = Source { architecture, metadata: &metadata, tensors: &tensors, file: &file };
+    let source = Source {
+        architecture,
+        metadata: &metadata,
+        tensors: &tensors,
+        file: &file,
+    };
     let config = source.config()?;
     let head_dim = source.head_dim()?;
     let vocabulary = vocabulary::read(&metadata, source.vocabulary_size()?)?;
@@ -48,7 +53,10 @@ fn read(file: MappedFile) -> Result<ModelFiles, LoadError> {
 
 /// Refuses files that are not one whole model.
 fn refuse_other_kinds(metadata: &Metadata) -> Result<(), LoadError> {
-    if let Some(kind) = metadata.text("general.type")?.filter(|kind| kind != "model") {
+    if let Some(kind) = metadata
+        .text("general.type")?
+        .filter(|kind| kind != "model")
+    {
         return Err(format!("holds a `{kind}`, not a model").into());
     }
     match metadata.integer::<u32>("split.count")? {

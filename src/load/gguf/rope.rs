@@ -7,11 +7,15 @@ use crate::load::LoadError;
 use crate::load::encoding::decode;
 
 /// `rope_theta` and `rope_scaling` of `config.json`.
-pub(super) fn config(source: &Source<'_>, head_dim: usize) -> Result<Map<String, Value>, LoadError> {
+pub(super) fn config(
+    source: &Source<'_>,
+    head_dim: usize,
+) -> Result<Map<String, Value>, LoadError> {
     const BASE_DEFAULT: f64 = 10_000.0;
     let rotated = source.count("rope.dimension_count")?.unwrap_or(head_dim);
     if rotated != head_dim {
-        let fault = format!("rotates {rotated} of a head's {head_dim} elements; only all can be run");
+        let fault =
+            format!("rotates {rotated} of a head's {head_dim} elements; only all can be run");
         return Err(fault.into());
     }
     let base = source.float("rope.freq_base")?.unwrap_or(BASE_DEFAULT);
@@ -19,12 +23,17 @@ pub(super) fn config(source: &Source<'_>, head_dim: usize) -> Result<Map<String,
         Some(factors) => Some(llama3_scaling(&factors, base)?),
         None => declared_scaling(source)?,
     };
-    Ok(into_map(json!({ "rope_theta": base, "rope_scaling": scaling })))
+    Ok(into_map(
+        json!({ "rope_theta": base, "rope_scaling": scaling }),
+    ))
 }
 
 /// The scaling that metadata names.
 fn declared_scaling(source: &Source<'_>) -> Result<Option<Value>, LoadError> {
-    let Some(kind) = source.text("rope.scaling.type")?.filter(|kind| kind != "none") else {
+    let Some(kind) = source
+        .text("rope.scaling.type")?
+        .filter(|kind| kind != "none")
+    else {
         return Ok(None);
     };
     let original = source.count("rope.scaling.original_context_length")?;
@@ -42,11 +51,19 @@ fn factors(source: &Source<'_>, head_dim: usize) -> Result<Option<Vec<f32>>, Loa
         return Ok(None);
     };
     if tensor.info.shape != [head_dim / 2] {
-        let fault = format!("has shape {:?}, expected [{}]", tensor.info.shape, head_dim / 2);
+        let fault = format!(
+            "has shape {:?}, expected [{}]",
+            tensor.info.shape,
+            head_dim / 2
+        );
         return Err(LoadError::tensor(NAME, fault));
     }
     let mut factors = vec![0.0; head_dim / 2];
-    decode(tensor.info.encoding, source.file.range(NAME, &tensor.bytes)?, &mut factors);
+    decode(
+        tensor.info.encoding,
+        source.file.range(NAME, &tensor.bytes)?,
+        &mut factors,
+    );
     Ok(Some(factors))
 }
 
@@ -64,7 +81,8 @@ impl Llama3 {
     fn divisor(self, index: usize, pairs: usize, base: f64) -> f64 {
         let frequency = base.powf(-(index as f64) / pairs as f64);
         let turns = self.original_length * frequency / std::f64::consts::TAU;
-        let smooth = (turns - self.low_freq_factor) / (self.high_freq_factor - self.low_freq_factor);
+        let smooth =
+            (turns - self.low_freq_factor) / (self.high_freq_factor - self.low_freq_factor);
         let smooth = smooth.clamp(0.0, 1.0);
         1.0 / ((1.0 - smooth) / self.factor + smooth)
     }
@@ -123,8 +141,9 @@ mod tests {
             high_freq_factor: 4.0,
             original_length: 8192.0,
         };
-        let mut factors: Vec<_> =
-            (0..32).map(|i| scheme.divisor(i, 32, 500_000.0) as f32).collect();
+        let mut factors: Vec<_> = (0..32)
+            .map(|i| scheme.divisor(i, 32, 500_000.0) as f32)
+            .collect();
         assert_eq!((factors[0], factors[31]), (1.0, 32.0));
         let found = llama3_scaling(&factors, 500_000.0).unwrap();
         assert_eq!(found["factor"], 32.0);

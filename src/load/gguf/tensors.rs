@@ -1,8 +1,8 @@
 //! The tensors of a GGUF file under Hugging Face names, in Hugging Face's order and convention.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::OnceLock;
 
 use super::architecture::Architecture;
 use super::header::StoredTensor;
@@ -23,8 +23,6 @@ struct Tensor {
     info: TensorInfo,
     bytes: Range<usize>,
     difference: Difference,
-    /// The bytes in Hugging Face's form where that is not the file's, made when first asked for.
-    converted: OnceLock<Vec<u8>>,
 }
 
 /// How a tensor in the file differs from what Hugging Face's folders hold.
@@ -32,7 +30,9 @@ struct Tensor {
 enum Difference {
     None,
     /// Rows of each head are in the order of interleaved rotary embeddings.
-    InterleavedRows { head_dim: usize },
+    InterleavedRows {
+        head_dim: usize,
+    },
     /// A norm's weight has 1 added.
     PlusOne,
 }
@@ -51,14 +51,21 @@ impl GgufTensors {
             .map(|tensor| Tensor::new(tensor, architecture, head_dim))
             .collect::<Result<Vec<_>, _>>()?;
         let names = tensors.iter().enumerate();
-        let by_name = names.map(|(index, tensor)| (tensor.name.clone(), index)).collect();
-        Ok(Self { file, tensors, by_name })
+        let by_name = names
+            .map(|(index, tensor)| (tensor.name.clone(), index))
+            .collect();
+        Ok(Self {
+            file,
+            tensors,
+            by_name,
+        })
     }
 
     fn tensor(&self, name: &str) -> Result<(&Tensor, &[u8]), LoadError> {
-        let index = self.by_name.get(name).ok_or_else(|| {
-            LoadError::tensor(name, "is missing").in_file(self.file.path())
-        })?;
+        let index = self
+            .by_name
+            .get(name)
+            .ok_or_else(|| LoadError::tensor(name, "is missing").in_file(self.file.path()))?;
         let tensor = &self.tensors[*index];
         Ok((tensor, self.file.range(name, &tensor.bytes)?))
     }
@@ -66,19 +73,21 @@ impl GgufTensors {
 
 impl Tensors for GgufTensors {
     fn names(&self) -> Vec<&str> {
-        self.tensors.iter().map(|tensor| tensor.name.as_str()).collect()
+        self.tensors
+            .iter()
+            .map(|tensor| tensor.name.as_str())
+            .collect()
     }
 
     fn info(&self, name: &str) -> Option<&TensorInfo> {
-        self.by_name.get(name).map(|index| &self.tensors[*index].info)
+        self.by_name
+            .get(name)
+            .map(|index| &self.tensors[*index].info)
     }
 
-    fn bytes(&self, name: &str) -> Result<&[u8], LoadError> {
+    fn bytes(&self, name: &str) -> Result<Cow<'_, [u8]>, LoadError> {
         let (tensor, bytes) = self.tensor(name)?;
-        Ok(match tensor.difference {
-            Difference::None => bytes,
-            _ => tensor.converted.get_or_init(|| tensor.convert(bytes)),
-        })
+        Ok(tensor.hugging_face_bytes(bytes))
     }
 
     fn read_f32(&self, name: &str, out: &mut [f32]) -> Result<(), LoadError> {
@@ -108,9 +117,10 @@ impl Tensor {
             info: stored.info,
             bytes: stored.bytes,
             difference,
-            converted: OnceLock::new(),
         };
-        tensor.check().map_err(|fault| LoadError::tensor(&stored.name, fault))?;
+        tensor
+            .check()
+            .map_err(|fault| LoadError::tensor(&stored.name, fault))?;
         Ok(tensor)
     }
 
@@ -119,7 +129,7 @@ impl Tensor {
         match self.difference {
             Difference::InterleavedRows { head_dim } => {
                 let rows = self.info.shape[0];
-                if rows % head_dim != 0 || head_dim % 2 != 0 {
+                if !rows.is_multiple_of(head_dim) || !head_dim.is_multiple_of(2) {
                     return Err(format!("has {rows} rows, not whole heads of {head_dim}"));
                 }
                 if self.info.shape.len() == 1 && self.info.encoding.block().elements != 1 {
@@ -127,7 +137,10 @@ impl Tensor {
                 }
             }
             Difference::PlusOne if self.info.encoding != Encoding::F32 => {
-                return Err(format!("is a norm stored as {:?}, expected F32", self.info.encoding));
+                return Err(format!(
+                    "is a norm stored as {:?}, expected F32",
+                    self.info.encoding
+                ));
             }
             _ => {}
         }
@@ -153,9 +166,9 @@ impl Tensor {
         }
     }
 
-    fn convert(&self, bytes: &[u8]) -> Vec<u8> {
+    fn hugging_face_bytes<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         match self.difference {
-            Difference::None => bytes.to_vec(),
+            Difference::None => bytes.into(),
             Difference::PlusOne => bytes
                 .as_chunks()
                 .0
@@ -185,7 +198,9 @@ impl Tensor {
 
 impl Difference {
     fn of(name: &str, architecture: Architecture, head_dim: usize) -> Self {
-        let rotary = [".q_proj.", ".k_proj."].iter().any(|part| name.contains(part));
+        let rotary = [".q_proj.", ".k_proj."]
+            .iter()
+            .any(|part| name.contains(part));
         let norm = name.ends_with("norm.weight");
         if rotary && architecture.interleaves_rotary_rows() {
             Self::InterleavedRows { head_dim }

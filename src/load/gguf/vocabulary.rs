@@ -57,8 +57,10 @@ impl Reader<'_> {
     ) -> Result<Vec<T>, LoadError> {
         let list = self.list(key, convert)?;
         if !list.is_empty() && list.len() != tokens {
-            let fault =
-                format!("metadata `tokenizer.ggml.{key}` has {} elements for {tokens} tokens", list.len());
+            let fault = format!(
+                "metadata `tokenizer.ggml.{key}` has {} elements for {tokens} tokens",
+                list.len()
+            );
             return Err(fault.into());
         }
         Ok(list)

@@ -1,0 +1,7 @@
+//! Loading model files.
+
+mod damage;
+mod dequantise;
+mod folder;
+mod gguf;
+mod gguf_writer;
