@@ -1,3 +1,4 @@
 //! Integration tests through the real router, with the scripted engine and with real models.
 
+mod load;
 mod tidy;

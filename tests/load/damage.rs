@@ -97,7 +97,7 @@ fn for_random_damages(property: impl Fn(&[Damage])) {
         .ok()
         .and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or_else(rand::random);
-    println!("DAMAGE_SEED={seed}");
+    announce(seed);
     let config = ProptestConfig {
         cases: 2000,
         failure_persistence: None,
@@ -111,6 +111,11 @@ fn for_random_damages(property: impl Fn(&[Damage])) {
             Ok(())
         })
         .expect("no panic");
+}
+
+#[expect(clippy::print_stdout, reason = "shown with a failing test")]
+fn announce(seed: u64) {
+    println!("DAMAGE_SEED={seed}");
 }
 
 #[test]
