@@ -122,13 +122,29 @@ async fn a_stalled_job_gives_its_memory_to_one_that_runs() {
         ..EngineOptions::default()
     };
     let engine = engine(options, repeat(30));
-    let stalled = engine.submit(job(0..50)).expect("a place");
+    let mut stalled = engine.submit(job(0..50)).expect("a place");
     settle(&engine, |stats| stats.generated_tokens >= 5).await;
     let running = engine.submit(job(50..110)).expect("a place");
     assert_eq!(read(running).await, (vec![50; 30], Finish::EndToken(END)));
     let stats = settle(&engine, |stats| stats.waiting == 1).await;
     assert_eq!(stats.evictions, 1);
-    assert_eq!(read(stalled).await, (vec![0; 30], Finish::EndToken(END)));
+
+    // One of six events read is too little to read a prompt again for.
+    next(&mut stalled).await.expect("an event");
+    assert_eq!(
+        read(engine.submit(job([7])).expect("a place")).await.0,
+        [7; 30]
+    );
+    let stats = settle(&engine, |stats| stats.running == 0).await;
+    assert_eq!((stats.waiting, stats.prefilled_tokens), (1, 50 + 60 + 1));
+
+    let mut rest = 0;
+    while let Some(event) = next(&mut stalled).await {
+        rest += usize::from(matches!(event, TokenEvent::Token(_)));
+    }
+    assert_eq!(rest, 30);
+    // The prompt of 50 and the first five tokens of the answer were read again.
+    assert_eq!(engine.stats().prefilled_tokens, 50 + 60 + 1 + 55);
 }
 
 #[tokio::test]

@@ -53,11 +53,19 @@ fn job(prompt: impl IntoIterator<Item = TokenId>) -> Job {
     }
 }
 
+/// The next event; an engine that sleeps though it has work fails the test.
+async fn next(stream: &mut TokenStream) -> Option<TokenEvent> {
+    let patience = Duration::from_secs(60);
+    tokio::time::timeout(patience, stream.next())
+        .await
+        .expect("an event within a minute")
+}
+
 /// Reads to the end: the tokens and how the job ended. Checks the order of events.
 async fn read(mut stream: TokenStream) -> (Vec<TokenId>, Finish) {
     let mut tokens = Vec::new();
     let mut prefilled = false;
-    while let Some(event) = stream.next().await {
+    while let Some(event) = next(&mut stream).await {
         match event {
             TokenEvent::Prefilled { .. } => {
                 assert!(
