@@ -3,13 +3,17 @@
 //! Every container (a GGUF file, a folder in the Hugging Face or MLX layout) is presented in one
 //! way: `config.json` keys, Hugging Face tensor names, Hugging Face row order of rotary weights.
 
+pub mod alias;
 mod encoding;
 mod error;
 mod folder;
 mod gguf;
+mod hub;
 mod json;
 mod mapped;
 mod parallel;
+mod progress;
+mod resolve;
 mod safetensors;
 
 use std::borrow::Cow;
@@ -21,7 +25,9 @@ use crate::tokenizer::TokenizerSource;
 
 pub use encoding::{Block, BlockType, Encoding};
 pub use error::LoadError;
+pub use hub::Hub;
 use mapped::MappedFile;
+pub use resolve::{Sources, resolve};
 
 /// A model's files, opened and checked, with nothing read into memory yet but metadata.
 pub struct ModelFiles {

@@ -5,3 +5,5 @@ mod dequantise;
 mod folder;
 mod gguf;
 mod gguf_writer;
+mod hub;
+mod hub_server;

