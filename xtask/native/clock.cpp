@@ -1,0 +1,8 @@
+// The one macOS clock that mlx-rs asks for, to seed its default random state.
+#include <chrono>
+#include <cstdint>
+
+extern "C" std::uint64_t mach_approximate_time() {
+  using namespace std::chrono;
+  return duration_cast<nanoseconds>(steady_clock::now().time_since_epoch()).count();
+}

@@ -1,0 +1,64 @@
+//! `cargo xtask serve`: from a clone to a running server.
+
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    os::unix::process::CommandExt,
+    path::Path,
+    process::Command,
+};
+
+use anyhow::{Context, Result, anyhow};
+
+use crate::{process, project::Project, setup};
+
+/// Sets up, builds in release mode and becomes `stemma serve` with `args`.
+pub(crate) fn run(project: &Project, args: &[OsString]) -> Result<()> {
+    setup::run(project, None)?;
+    process::run(
+        project
+            .cargo()
+            .args(["build", "--release", "--package=stemma"]),
+    )?;
+    let metadata = project.metadata(false)?;
+    let target = metadata["target_directory"]
+        .as_str()
+        .context("cargo metadata names no target folder")?;
+    let program = Path::new(target).join("release/stemma");
+    let mut serve = Command::new(&program);
+    serve.current_dir(project.root()).arg("serve");
+    if !names_a_model(args) {
+        serve.args(["--model", "smollm2"]);
+    }
+    let error = serve.args(args).exec();
+    Err(anyhow!(error).context(format!("cannot run {}", program.display())))
+}
+
+/// Whether the user chose a model, here or where `stemma serve` looks otherwise.
+fn names_a_model(args: &[OsString]) -> bool {
+    let by_flag = |arg: &OsString| {
+        let flag = arg.as_encoded_bytes();
+        let flag = flag.split(|&byte| byte == b'=').next().unwrap_or(flag);
+        [&b"--model"[..], b"--config", b"--help", b"-h"].contains(&flag)
+    };
+    let by_variable = |name| env::var_os(name).is_some_and(|value| value != OsStr::new(""));
+    args.iter().any(by_flag) || by_variable("STEMMA_MODEL") || by_variable("STEMMA_CONFIG")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_model_gives_way_to_the_users() {
+        let named = |args: &[&str]| {
+            let args: Vec<OsString> = args.iter().map(OsString::from).collect();
+            names_a_model(&args)
+        };
+        assert!(named(&["--port", "0", "--model", "x.gguf"]));
+        assert!(named(&["--model=x.gguf"]));
+        assert!(named(&["--config=stemma.toml"]));
+        assert!(!named(&["--port", "0", "--models"]));
+        assert!(!named(&[]));
+    }
+}
