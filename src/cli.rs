@@ -102,7 +102,12 @@ pub struct LogArgs {
     #[arg(long, env = "STEMMA_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
     /// What is logged, such as `debug` or `warn,stemma=info`.
-    #[arg(long, env = "STEMMA_LOG", value_name = "FILTER", default_value = "info")]
+    #[arg(
+        long,
+        env = "STEMMA_LOG",
+        value_name = "FILTER",
+        default_value = "info"
+    )]
     pub log: String,
 }
 

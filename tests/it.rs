@@ -2,3 +2,4 @@
 
 mod load;
 mod tidy;
+mod tokenizer;

@@ -111,10 +111,17 @@ fn modules_import_only_from_those_above_them_in_lib_rs() {
             continue;
         };
         // Groups of imports over several lines are read as one line.
-        let joined = source.code().map(|(_, line)| line).collect::<Vec<_>>().join(" ");
+        let joined = source
+            .code()
+            .map(|(_, line)| line)
+            .collect::<Vec<_>>()
+            .join(" ");
         for name in crate_imports(&joined) {
             if rank(name).is_some_and(|other| other > own) {
-                offences.push(format!("{} imports `{name}`, which lies below it", source.path));
+                offences.push(format!(
+                    "{} imports `{name}`, which lies below it",
+                    source.path
+                ));
             }
         }
     }
@@ -154,8 +161,14 @@ fn files_stay_short() {
         lengths.sort();
         let (median, _) = &lengths[lengths.len() / 2];
         let (p95, longest) = &lengths[(lengths.len() * 95).div_ceil(100) - 1];
-        assert!(*median <= FILE_LINES_MEDIAN_MAX, "{folders:?}: the median is {median} lines");
-        assert!(*p95 <= FILE_LINES_P95_MAX, "{folders:?}: {longest} has {p95} lines");
+        assert!(
+            *median <= FILE_LINES_MEDIAN_MAX,
+            "{folders:?}: the median is {median} lines"
+        );
+        assert!(
+            *p95 <= FILE_LINES_P95_MAX,
+            "{folders:?}: {longest} has {p95} lines"
+        );
     }
 }
 
@@ -171,12 +184,36 @@ fn folders_stay_flat() {
 
 /// Text that only some places may contain, and why.
 const RESERVED: &[(&str, &[&str], &str)] = &[
-    ("StatusCode", &["src/http/"], "only http names a status code"),
-    ("mlx_rs", &["src/model/exec/mlx/"], "arrays never leave the executor"),
-    ("mlx_sys", &["src/model/exec/mlx/"], "arrays never leave the executor"),
-    ("sled::", &["src/session/sled"], "only one place knows the store"),
-    ("serde_json", &["!src/engine/", "!src/sampling/"], "the engine knows tokens only"),
-    ("SystemTime::now", &["src/clock.rs"], "time comes from the clock"),
+    (
+        "StatusCode",
+        &["src/http/"],
+        "only http names a status code",
+    ),
+    (
+        "mlx_rs",
+        &["src/model/exec/mlx/"],
+        "arrays never leave the executor",
+    ),
+    (
+        "mlx_sys",
+        &["src/model/exec/mlx/"],
+        "arrays never leave the executor",
+    ),
+    (
+        "sled::",
+        &["src/session/sled"],
+        "only one place knows the store",
+    ),
+    (
+        "serde_json",
+        &["!src/engine/", "!src/sampling/"],
+        "the engine knows tokens only",
+    ),
+    (
+        "SystemTime::now",
+        &["src/clock.rs"],
+        "time comes from the clock",
+    ),
     ("static mut", &[], "there are no mutable statics"),
     ("OnceLock", &[], "there are no global stores"),
     ("LazyLock", &[], "there are no global stores"),
@@ -210,10 +247,21 @@ fn reserved_names_stay_where_they_belong() {
 
 #[test]
 fn the_engine_knows_tokens_only() {
-    let above = ["wire", "conversation", "tokenizer", "template", "dialect", "translate"];
+    let above = [
+        "wire",
+        "conversation",
+        "tokenizer",
+        "template",
+        "dialect",
+        "translate",
+    ];
     let mut offences = Vec::new();
     for source in sources(&["src/engine", "src/sampling", "src/model/exec"]) {
-        let joined = source.code().map(|(_, line)| line).collect::<Vec<_>>().join(" ");
+        let joined = source
+            .code()
+            .map(|(_, line)| line)
+            .collect::<Vec<_>>()
+            .join(" ");
         for name in crate_imports(&joined) {
             if above.contains(&name) {
                 offences.push(format!("{} imports `{name}`", source.path));
@@ -231,7 +279,8 @@ fn file_names_say_something() {
         .map(|source| source.path)
         .filter(|path| {
             let stem = |part: &str| part.trim_end_matches(".rs").to_owned();
-            path.split('/').any(|part| vague.contains(&stem(part).as_str()))
+            path.split('/')
+                .any(|part| vague.contains(&stem(part).as_str()))
         })
         .collect();
     assert_none("vague file names", &offences);

@@ -1,8 +1,32 @@
-//! Text to token ids and back.
+//! Text to token ids and back, for tokenizers of `tokenizer.json` and of GGUF metadata.
 
+mod added;
+mod decoding;
+mod detokenizer;
+mod gguf;
+mod json;
+mod pipeline;
+mod pretokenize;
+mod scored_bpe;
 mod source;
+mod special;
+mod vocabulary;
 
-pub use source::{GgufVocabulary, TokenizerSource};
+use std::{fmt, ops::Range, path::PathBuf, sync::Arc};
+
+pub use self::{
+    detokenizer::Detokenizer,
+    source::{GgufVocabulary, TokenizerSource},
+    special::SpecialTokens,
+};
+
+use self::{
+    added::{AddedToken, AddedTokens},
+    decoding::Decoding,
+    pipeline::Pipeline,
+    vocabulary::Vocabulary,
+};
+use crate::id::TokenId;
 
 /// A stretch of a rendered prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,4 +35,201 @@ pub enum PromptPiece {
     Markup(String),
     /// Came from a user's value: to be tokenised as plain text, whatever it spells.
     Literal(String),
+}
+
+/// Why a tokenizer cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenizerError {
+    /// A file that cannot be read.
+    #[error("cannot read {path}: {source}", path = path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A file that is not what its name says.
+    #[error("{path} is not a tokenizer: {reason}", path = path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A kind of tokenizer that this program does not know.
+    #[error("the tokenizer has {0}, which is not supported")]
+    Unsupported(String),
+    /// A vocabulary that contradicts itself.
+    #[error("the tokenizer's vocabulary is broken: {0}")]
+    Broken(String),
+}
+
+/// What the readers of the two formats hand over.
+struct Parts {
+    pipeline: Pipeline,
+    /// Spelling of each id of the model, as the model writes it.
+    spellings: Vec<Option<String>>,
+    added: Vec<AddedToken>,
+    decoding: Decoding,
+    special: SpecialTokens,
+    /// Ids that the files themselves name as ends.
+    ends: Vec<TokenId>,
+}
+
+/// A model's tokenizer: cheap to clone, shared between threads.
+#[derive(Clone)]
+pub struct Tokenizer(Arc<Inner>);
+
+struct Inner {
+    pipeline: Pipeline,
+    added: AddedTokens,
+    vocabulary: Vocabulary,
+    special: SpecialTokens,
+    ends: Vec<TokenId>,
+    control_spellings: Arc<[String]>,
+}
+
+impl Tokenizer {
+    /// Reads a `tokenizer.json`, or builds the tokenizer that a GGUF file describes.
+    ///
+    /// # Errors
+    /// A file that cannot be read or parsed, a vocabulary that contradicts itself, and a kind of
+    /// tokenizer or pre-tokenizer that is not known, by name.
+    pub fn open(source: &TokenizerSource) -> Result<Self, TokenizerError> {
+        let parts = match source {
+            TokenizerSource::Json { tokenizer, config } => json::read(tokenizer, config)?,
+            TokenizerSource::Gguf(vocabulary) => gguf::build(vocabulary)?,
+        };
+        Self::assemble(parts)
+    }
+
+    fn assemble(mut parts: Parts) -> Result<Self, TokenizerError> {
+        let vocabulary = Vocabulary::new(&parts.spellings, &parts.added, &parts.decoding)?;
+        let unknown = parts.special.unk.as_deref();
+        let control = |token: &&AddedToken| token.is_control() && Some(&*token.content) != unknown;
+        let guarded = parts.added.iter().filter(control).map(|token| token.id);
+        parts.pipeline.forbid(guarded, vocabulary.len());
+        parts.pipeline.check()?;
+
+        let ends = special::end_tokens(&parts.added, parts.ends);
+        let added = AddedTokens::new(parts.added)?;
+        Ok(Self(Arc::new(Inner {
+            control_spellings: added.control_spellings(),
+            pipeline: parts.pipeline,
+            special: parts.special,
+            added,
+            vocabulary,
+            ends,
+        })))
+    }
+
+    /// The ids of a rendered prompt; nothing is added to it.
+    ///
+    /// The pieces are read as one text, so that a word which crosses from one piece into the next
+    /// is tokenised as the model learnt it; only control tokens stop at a literal's border. The
+    /// ids equal those of the joined text wherever the literals spell no control token.
+    #[must_use]
+    pub fn encode_prompt(&self, pieces: &[PromptPiece]) -> Vec<TokenId> {
+        let mut text = String::new();
+        let mut markup: Vec<Range<usize>> = Vec::new();
+        for piece in pieces {
+            let start = text.len();
+            match piece {
+                PromptPiece::Literal(literal) => text.push_str(literal),
+                PromptPiece::Markup(written) => {
+                    text.push_str(written);
+                    match markup.last_mut() {
+                        Some(last) if last.end == start => last.end = text.len(),
+                        _ => markup.push(start..text.len()),
+                    }
+                }
+            }
+        }
+        self.0
+            .pipeline
+            .encode(&text, &self.0.added.find(&text, &markup), false)
+    }
+
+    /// The ids of a plain text, in which spellings of control tokens stay text.
+    ///
+    /// `add_special` puts the beginning-of-sequence token (and whatever else the tokenizer's own
+    /// post-processor adds) where the model wants it.
+    #[must_use]
+    pub fn encode_text(&self, text: &str, add_special: bool) -> Vec<TokenId> {
+        self.0
+            .pipeline
+            .encode(text, &self.0.added.find(text, &[]), add_special)
+    }
+
+    /// The text of ids, control tokens left out.
+    #[must_use]
+    pub fn decode(&self, ids: &[TokenId]) -> String {
+        let mut detokenizer = self.detokenizer();
+        let mut text: String = ids.iter().map(|&id| detokenizer.push(id)).collect();
+        text.push_str(&detokenizer.finish());
+        text
+    }
+
+    /// Starts to turn ids into text one at a time.
+    #[must_use]
+    pub fn detokenizer(&self) -> Detokenizer {
+        Detokenizer::new(self.clone())
+    }
+
+    /// What a token says, control tokens by their spelling. Bytes that are no whole character
+    /// become U+FFFD; an id outside the vocabulary says nothing.
+    #[must_use]
+    pub fn token_text(&self, id: TokenId) -> String {
+        String::from_utf8_lossy(self.0.vocabulary.bytes(id)).into_owned()
+    }
+
+    /// The bytes that a token adds to the text: none for control tokens and unknown ids.
+    ///
+    /// A SentencePiece word keeps its leading space, also where it would open the text.
+    #[must_use]
+    pub fn token_bytes(&self, id: TokenId) -> Vec<u8> {
+        self.0.vocabulary.shown_bytes(id).to_vec()
+    }
+
+    /// The id of a token by its spelling in the model's files.
+    #[must_use]
+    pub fn token_id(&self, spelling: &str) -> Option<TokenId> {
+        self.0
+            .added
+            .id(spelling)
+            .or_else(|| self.0.pipeline.token_id(spelling))
+    }
+
+    /// One more than the highest id.
+    #[must_use]
+    pub fn vocab_size(&self) -> usize {
+        self.0.vocabulary.len()
+    }
+
+    /// How control tokens are spelled, those included that structure a prompt without being
+    /// marked as special, such as `<tool_call>`.
+    #[must_use]
+    pub fn control_spellings(&self) -> Arc<[String]> {
+        Arc::clone(&self.0.control_spellings)
+    }
+
+    /// The spellings that chat templates refer to by name.
+    #[must_use]
+    pub fn special_tokens(&self) -> SpecialTokens {
+        self.0.special.clone()
+    }
+
+    /// The ids after which a turn is over, ascending.
+    #[must_use]
+    pub fn end_tokens(&self) -> Vec<TokenId> {
+        self.0.ends.clone()
+    }
+}
+
+impl fmt::Debug for Tokenizer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tokenizer")
+            .field("vocab_size", &self.vocab_size())
+            .finish_non_exhaustive()
+    }
 }

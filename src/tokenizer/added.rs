@@ -1,0 +1,285 @@
+//! Added tokens: those that are looked for in a text before its words reach the model.
+
+use std::{collections::HashMap, ops::Range, sync::Arc};
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
+use serde::Deserialize;
+
+use super::TokenizerError;
+use crate::id::TokenId;
+
+/// A token that the vocabulary lists beside the model's own, in the layout of `tokenizer.json`.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub(super) struct AddedToken {
+    #[serde(default)]
+    pub(super) id: TokenId,
+    pub(super) content: String,
+    /// Only where no letter or digit touches it.
+    #[serde(default)]
+    pub(super) single_word: bool,
+    /// Takes the white space before it along.
+    #[serde(default)]
+    pub(super) lstrip: bool,
+    /// Takes the white space after it along.
+    #[serde(default)]
+    pub(super) rstrip: bool,
+    /// Never shown in a decoded text.
+    #[serde(default)]
+    pub(super) special: bool,
+}
+
+/// HTML elements that vocabularies (Gemma's) list as single tokens of ordinary text.
+const HTML_ELEMENTS: [&str; 27] = [
+    "table",
+    "caption",
+    "thead",
+    "tbody",
+    "tfoot",
+    "tr",
+    "th",
+    "td",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "blockquote",
+    "strong",
+    "em",
+    "b",
+    "i",
+    "u",
+    "s",
+    "sub",
+    "sup",
+    "code",
+    "p",
+    "br",
+    "li",
+];
+
+impl AddedToken {
+    pub(super) fn new(id: TokenId, content: &str, special: bool) -> Self {
+        let content = content.to_owned();
+        Self {
+            id,
+            content,
+            special,
+            ..Self::default()
+        }
+    }
+
+    /// Whether the token structures a prompt, so that no user's text may spell it.
+    ///
+    /// Special tokens do. So do some that model files list as ordinary, which only their brackets
+    /// give away: `<tool_call>` of Qwen, `<｜User｜>` of DeepSeek, `[TOOL_CALLS]` of Mistral.
+    pub(super) fn is_control(&self) -> bool {
+        let bracketed =
+            |open, close| self.content.starts_with(open) && self.content.ends_with(close);
+        self.special || bracketed('[', ']') || bracketed('<', '>') && !self.is_html_element()
+    }
+
+    fn is_html_element(&self) -> bool {
+        let name = self
+            .content
+            .trim_start_matches('<')
+            .trim_start_matches('/')
+            .trim_end_matches('>');
+        HTML_ELEMENTS.contains(&name)
+    }
+}
+
+/// An added token found in a text, with the white space it takes along.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) range: Range<usize>,
+    pub(super) id: TokenId,
+}
+
+/// All added tokens of a tokenizer.
+pub(super) struct AddedTokens {
+    control: Finder,
+    plain: Finder,
+    ids: HashMap<String, TokenId>,
+}
+
+impl AddedTokens {
+    pub(super) fn new(tokens: Vec<AddedToken>) -> Result<Self, TokenizerError> {
+        let ids = tokens
+            .iter()
+            .map(|token| (token.content.clone(), token.id))
+            .collect();
+        let (control, plain) = tokens
+            .into_iter()
+            .filter(|token| !token.content.is_empty())
+            .partition(AddedToken::is_control);
+        Ok(Self {
+            control: Finder::new(control)?,
+            plain: Finder::new(plain)?,
+            ids,
+        })
+    }
+
+    pub(super) fn id(&self, spelling: &str) -> Option<TokenId> {
+        self.ids.get(spelling).copied()
+    }
+
+    pub(super) fn control_spellings(&self) -> Arc<[String]> {
+        self.control
+            .tokens
+            .iter()
+            .map(|token| token.content.clone())
+            .collect()
+    }
+
+    /// The added tokens of `text` in order, control tokens only within the ranges of `markup`.
+    pub(super) fn find(&self, text: &str, markup: &[Range<usize>]) -> Vec<Found> {
+        let mut control = Vec::new();
+        for range in markup {
+            self.control.find(text, range.clone(), &mut control);
+        }
+        let mut all = Vec::new();
+        let mut start = 0;
+        for found in control {
+            self.plain.find(text, start..found.range.start, &mut all);
+            start = found.range.end;
+            all.push(found);
+        }
+        self.plain.find(text, start..text.len(), &mut all);
+        all
+    }
+}
+
+/// Finds the leftmost longest of its tokens.
+struct Finder {
+    automaton: AhoCorasick,
+    tokens: Vec<AddedToken>,
+}
+
+impl Finder {
+    fn new(tokens: Vec<AddedToken>) -> Result<Self, TokenizerError> {
+        let automaton = AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostLongest)
+            .kind(Some(AhoCorasickKind::ContiguousNFA))
+            .build(tokens.iter().map(|token| token.content.as_str()))
+            .map_err(|error| TokenizerError::Broken(format!("its added tokens: {error}")))?;
+        Ok(Self { automaton, tokens })
+    }
+
+    /// Appends what it finds in `range`, taking along no white space that `found` has already.
+    fn find(&self, text: &str, range: Range<usize>, found: &mut Vec<Found>) {
+        if range.is_empty() || self.tokens.is_empty() {
+            return;
+        }
+        for matched in self.automaton.find_iter(Input::new(text).range(range)) {
+            let token = &self.tokens[matched.pattern().as_usize()];
+            let (before, after) = (&text[..matched.start()], &text[matched.end()..]);
+            let taken = found.last().map_or(0, |last| last.range.end);
+            if matched.start() < taken || token.single_word && touches_word(before, after) {
+                continue;
+            }
+            let mut range = matched.range();
+            if token.lstrip {
+                range.start = before.trim_end().len().max(taken);
+            }
+            if token.rstrip {
+                range.end = text.len() - after.trim_start().len();
+            }
+            found.push(Found {
+                range,
+                id: token.id,
+            });
+        }
+    }
+}
+
+fn touches_word(before: &str, after: &str) -> bool {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    before.chars().next_back().is_some_and(is_word) || after.chars().next().is_some_and(is_word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token(id: TokenId, content: &str, special: bool) -> AddedToken {
+        AddedToken::new(id, content, special)
+    }
+
+    fn find(
+        tokens: Vec<AddedToken>,
+        text: &str,
+        markup: &[Range<usize>],
+    ) -> Vec<(TokenId, String)> {
+        let added = AddedTokens::new(tokens).unwrap();
+        let found = added.find(text, markup);
+        found
+            .into_iter()
+            .map(|found| (found.id, text[found.range].to_owned()))
+            .collect()
+    }
+
+    #[test]
+    fn control_tokens_are_found_in_markup_only() {
+        let tokens = vec![token(7, "<|end|>", true), token(8, "<tool>", false)];
+        let text = "<|end|><tool><|end|><tool>";
+        let expected = [(7, "<|end|>".to_owned()), (8, "<tool>".to_owned())];
+        assert_eq!(find(tokens.clone(), text, &[0..13]), expected);
+        assert_eq!(find(tokens.clone(), text, &[0..8]), expected[..1]);
+        assert_eq!(find(tokens, text, &[]), []);
+    }
+
+    #[test]
+    fn plain_tokens_are_found_everywhere_and_the_longest_wins() {
+        let tokens = vec![
+            token(1, "\n", false),
+            token(2, "\n\n", false),
+            token(3, "<b>", false),
+        ];
+        let expected = [
+            (2, "\n\n".to_owned()),
+            (1, "\n".to_owned()),
+            (3, "<b>".to_owned()),
+        ];
+        assert_eq!(find(tokens, "a\n\n\nb<b>", &[]), expected);
+    }
+
+    #[test]
+    fn stripping_takes_white_space_along_once() {
+        let strip = |id, content| AddedToken {
+            lstrip: true,
+            rstrip: true,
+            ..token(id, content, true)
+        };
+        let tokens = vec![strip(1, "<a>"), strip(2, "<z>")];
+        let expected = [(1, " <a> \n".to_owned()), (2, "<z> ".to_owned())];
+        assert_eq!(find(tokens, "x <a> \n<z> y", &[0..12]), expected);
+    }
+
+    #[test]
+    fn single_words_stand_alone() {
+        let tokens = vec![AddedToken {
+            single_word: true,
+            ..token(1, "<a>", true)
+        }];
+        assert_eq!(find(tokens, "x<a> <a>y <a>.", &[0..14]).len(), 1);
+    }
+
+    #[test]
+    fn brackets_make_a_control_token_unless_they_are_html() {
+        let control = |content| token(0, content, false).is_control();
+        for content in [
+            "<tool_call>",
+            "</think>",
+            "<｜User｜>",
+            "[INST]",
+            "<|fim_prefix|>",
+        ] {
+            assert!(control(content), "{content}");
+        }
+        for content in ["<table>", "</h1>", "\n\n", "    ", "word", "▁▁"] {
+            assert!(!control(content), "{content}");
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Token ids to text one at a time, never cutting a character.
+
+use std::{mem, str};
+
+use super::Tokenizer;
+use crate::id::TokenId;
+
+/// Turns a running generation into text.
+///
+/// Each push costs the bytes of its own token. What the pushes and [`finish`](Self::finish) return,
+/// joined, is the text of all ids: bytes that no further byte can make a character become U+FFFD,
+/// one for each longest prefix of a character, as in [`String::from_utf8_lossy`].
+#[derive(Debug, Clone)]
+pub struct Detokenizer {
+    tokenizer: Tokenizer,
+    /// The start of a character whose rest is still to come: at most three bytes.
+    pending: Vec<u8>,
+    /// Nothing has been written yet, so a SentencePiece word still loses its leading space.
+    at_start: bool,
+}
+
+impl Detokenizer {
+    pub(super) fn new(tokenizer: Tokenizer) -> Self {
+        let at_start = tokenizer.0.vocabulary.strips_first_space;
+        Self {
+            tokenizer,
+            pending: Vec::new(),
+            at_start,
+        }
+    }
+
+    /// The whole characters that `id` completes. Control tokens and unknown ids write nothing.
+    pub fn push(&mut self, id: TokenId) -> String {
+        let mut bytes = self.tokenizer.0.vocabulary.shown_bytes(id);
+        if self.at_start && !bytes.is_empty() {
+            bytes = bytes.strip_prefix(b" ").unwrap_or(bytes);
+            self.at_start = false;
+        }
+        self.pending.extend_from_slice(bytes);
+        self.take_whole()
+    }
+
+    /// What is left at the end of a text: U+FFFD for a character that never became whole.
+    pub fn finish(&mut self) -> String {
+        let rest = String::from_utf8_lossy(&self.pending).into_owned();
+        self.pending.clear();
+        rest
+    }
+
+    fn take_whole(&mut self) -> String {
+        let last = self.pending.utf8_chunks().last();
+        let cut = last.map_or(0, |chunk| cut_character(chunk.invalid()));
+        let rest = self.pending.split_off(self.pending.len() - cut);
+        let whole = mem::replace(&mut self.pending, rest);
+        String::from_utf8(whole)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+    }
+}
+
+/// The length of these bytes if more of them could make a character, else none.
+fn cut_character(bytes: &[u8]) -> usize {
+    let is_cut = str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none());
+    if is_cut { bytes.len() } else { 0 }
+}

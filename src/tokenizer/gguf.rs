@@ -1,0 +1,208 @@
+//! Tokenizers from the `tokenizer.ggml.*` metadata of GGUF files.
+//!
+//! Format: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md#tokenizer>.
+
+use tokenizers::{
+    ModelWrapper, NormalizerWrapper,
+    models::bpe::{BPE, Merges},
+    normalizers::{Prepend, Replace, Sequence},
+};
+
+use super::{
+    GgufVocabulary, Parts, TokenizerError,
+    added::AddedToken,
+    decoding::{self, Decoding},
+    pipeline::{Framing, Model, Pipeline},
+    pretokenize::Family,
+    scored_bpe::ScoredBpe,
+    special::SpecialTokens,
+};
+use crate::id::TokenId;
+
+/// Values of `tokenizer.ggml.token_type`.
+const UNKNOWN: i32 = 2;
+const CONTROL: i32 = 3;
+const USER_DEFINED: i32 = 4;
+const BYTE: i32 = 6;
+
+/// Words kept per thread with their tokens; the library's default is two and a half times that.
+pub(super) const CACHED_WORDS: usize = 4096;
+
+pub(super) fn build(vocabulary: &GgufVocabulary) -> Result<Parts, TokenizerError> {
+    check(vocabulary)?;
+    match vocabulary.model.as_str() {
+        "gpt2" => byte_level(vocabulary),
+        "llama" => sentencepiece(vocabulary),
+        other => Err(TokenizerError::Unsupported(format!(
+            "`tokenizer.ggml.model` = `{other}`"
+        ))),
+    }
+}
+
+fn check(vocabulary: &GgufVocabulary) -> Result<(), TokenizerError> {
+    let tokens = vocabulary.tokens.len();
+    let lengths = [
+        ("tokenizer.ggml.scores", vocabulary.scores.len()),
+        ("tokenizer.ggml.token_type", vocabulary.token_types.len()),
+    ];
+    for (key, len) in lengths {
+        if len != 0 && len != tokens {
+            return Err(TokenizerError::Broken(format!(
+                "{len} `{key}` for {tokens} tokens"
+            )));
+        }
+    }
+    let roles = [
+        ("bos", vocabulary.bos),
+        ("eos", vocabulary.eos),
+        ("eot", vocabulary.eot),
+        ("unknown", vocabulary.unknown),
+        ("padding", vocabulary.padding),
+    ];
+    for (role, id) in roles {
+        if let Some(id) = id.filter(|&id| id as usize >= tokens) {
+            let key = format!("tokenizer.ggml.{role}_token_id");
+            return Err(TokenizerError::Broken(format!(
+                "`{key}` is {id} of {tokens} tokens"
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn byte_level(vocabulary: &GgufVocabulary) -> Result<Parts, TokenizerError> {
+    let family = Family::named(vocabulary.pre.as_deref())?;
+    let broken = |error: tokenizers::Error| TokenizerError::Broken(error.to_string());
+    let model = BPE::builder()
+        .vocab_and_merges(ids_by_spelling(vocabulary), merges(vocabulary)?)
+        .ignore_merges(family.ignores_merges)
+        .cache_capacity(CACHED_WORDS)
+        .build()
+        .map_err(broken)?;
+    let pipeline = Pipeline::new(
+        family.normalizer(),
+        Some(family.pre_tokenizer().map_err(broken)?),
+        Model::Library(Box::new(ModelWrapper::BPE(model))),
+        framing(vocabulary, family.adds_bos),
+    );
+    Ok(parts(vocabulary, pipeline, Decoding::byte_level()))
+}
+
+fn ids_by_spelling(vocabulary: &GgufVocabulary) -> tokenizers::models::bpe::Vocab {
+    (0..)
+        .zip(&vocabulary.tokens)
+        .map(|(id, token)| (token.clone(), id))
+        .collect()
+}
+
+fn merges(vocabulary: &GgufVocabulary) -> Result<Merges, TokenizerError> {
+    let pair = |merge: &String| {
+        // A spelling may itself begin with a space, so the one that separates is not the first
+        // character.
+        let at = merge
+            .char_indices()
+            .skip(1)
+            .find(|&(_, character)| character == ' ');
+        let (at, _) = at.ok_or_else(|| {
+            TokenizerError::Broken(format!("`{merge}` in `tokenizer.ggml.merges` is no pair"))
+        })?;
+        Ok((merge[..at].to_owned(), merge[at + 1..].to_owned()))
+    };
+    vocabulary.merges.iter().map(pair).collect()
+}
+
+fn sentencepiece(vocabulary: &GgufVocabulary) -> Result<Parts, TokenizerError> {
+    if vocabulary.scores.is_empty() {
+        return Err(TokenizerError::Broken(
+            "no `tokenizer.ggml.scores`".to_owned(),
+        ));
+    }
+    let adds_space = vocabulary.add_space_prefix.unwrap_or(true);
+    let broken = |error: tokenizers::Error| TokenizerError::Broken(error.to_string());
+    let mut stages = vec![NormalizerWrapper::Replace(
+        Replace::new(" ", "\u{2581}").map_err(broken)?,
+    )];
+    if adds_space {
+        stages.insert(
+            0,
+            NormalizerWrapper::Prepend(Prepend::new("\u{2581}".to_owned())),
+        );
+    }
+    let pipeline = Pipeline::new(
+        Some(NormalizerWrapper::Sequence(Sequence::new(stages))),
+        None,
+        Model::Scored(scored(vocabulary)?),
+        framing(vocabulary, true),
+    );
+    Ok(parts(
+        vocabulary,
+        pipeline,
+        Decoding::sentencepiece(adds_space),
+    ))
+}
+
+fn scored(vocabulary: &GgufVocabulary) -> Result<ScoredBpe, TokenizerError> {
+    let mut bytes = vec![None; 256];
+    let mut pieces = Vec::with_capacity(vocabulary.tokens.len());
+    for (id, token) in (0..).zip(&vocabulary.tokens) {
+        match kind(vocabulary, id) {
+            BYTE => {
+                if let Some(byte) = decoding::byte_token(token) {
+                    bytes[usize::from(byte)] = Some(id);
+                }
+            }
+            UNKNOWN | CONTROL => {}
+            _ => pieces.push((token.as_str(), id, vocabulary.scores[id as usize])),
+        }
+    }
+    if vocabulary.unknown.is_none() && bytes.contains(&None) {
+        let text = "neither an unknown token nor one for each byte".to_owned();
+        return Err(TokenizerError::Broken(text));
+    }
+    Ok(ScoredBpe::new(
+        pieces.into_iter(),
+        bytes,
+        vocabulary.unknown.unwrap_or_default(),
+    ))
+}
+
+fn kind(vocabulary: &GgufVocabulary, id: TokenId) -> i32 {
+    vocabulary
+        .token_types
+        .get(id as usize)
+        .copied()
+        .unwrap_or(1)
+}
+
+fn framing(vocabulary: &GgufVocabulary, adds_bos: bool) -> Framing {
+    match vocabulary.bos {
+        Some(bos) if vocabulary.add_bos.unwrap_or(adds_bos) => Framing::Bos(bos),
+        _ => Framing::Bare,
+    }
+}
+
+fn parts(vocabulary: &GgufVocabulary, pipeline: Pipeline, decoding: Decoding) -> Parts {
+    let spelling = |id: Option<TokenId>| vocabulary.tokens.get(id? as usize).cloned();
+    Parts {
+        pipeline,
+        spellings: vocabulary.tokens.iter().cloned().map(Some).collect(),
+        added: added(vocabulary),
+        decoding,
+        special: SpecialTokens {
+            bos: spelling(vocabulary.bos),
+            eos: spelling(vocabulary.eos),
+            unk: spelling(vocabulary.unknown),
+            pad: spelling(vocabulary.padding),
+        },
+        ends: vocabulary.eos.into_iter().chain(vocabulary.eot).collect(),
+    }
+}
+
+fn added(vocabulary: &GgufVocabulary) -> Vec<AddedToken> {
+    let token = |(id, content): (TokenId, &String)| match kind(vocabulary, id) {
+        CONTROL | UNKNOWN => Some(AddedToken::new(id, content, true)),
+        USER_DEFINED => Some(AddedToken::new(id, content, false)),
+        _ => None,
+    };
+    (0..).zip(&vocabulary.tokens).filter_map(token).collect()
+}

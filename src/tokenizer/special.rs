@@ -1,0 +1,125 @@
+//! Tokens with a role: those that templates name, and those that end a turn.
+
+use serde_json::{Map, Value};
+
+use super::added::AddedToken;
+use crate::id::TokenId;
+
+/// Spellings that chat templates refer to as `bos_token`, `eos_token` and so on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SpecialTokens {
+    /// Begins a sequence.
+    pub bos: Option<String>,
+    /// Ends a sequence.
+    pub eos: Option<String>,
+    /// Stands for what the vocabulary lacks.
+    pub unk: Option<String>,
+    /// Fills a batch.
+    pub pad: Option<String>,
+}
+
+impl SpecialTokens {
+    /// Reads `tokenizer_config.json`, where a token is a string or an object with `content`.
+    pub(super) fn from_config(config: &Map<String, Value>) -> Self {
+        let spelling = |key: &str| {
+            let value = config.get(key)?;
+            let text = value.as_str().or_else(|| value.get("content")?.as_str())?;
+            Some(text.to_owned())
+        };
+        Self {
+            bos: spelling("bos_token"),
+            eos: spelling("eos_token"),
+            unk: spelling("unk_token"),
+            pad: spelling("pad_token"),
+        }
+    }
+
+    pub(super) fn spellings(&self) -> impl Iterator<Item = &str> {
+        [&self.bos, &self.eos, &self.unk, &self.pad]
+            .into_iter()
+            .filter_map(Option::as_deref)
+    }
+}
+
+/// Control tokens that end a turn or a text in the families that have them.
+const END_SPELLINGS: [&str; 20] = [
+    "<|im_end|>",
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|end|>",
+    "<|return|>",
+    "<|call|>",
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "<|end_of_turn|>",
+    "<|END_OF_TURN_TOKEN|>",
+    "<|eot|>",
+    "<end_of_turn>",
+    "<turn|>",
+    "<end_of_utterance>",
+    "<｜end▁of▁sentence｜>",
+    "<eos>",
+    "</s>",
+    "<EOT>",
+    "[EOT]",
+    "[EOS]",
+];
+
+/// The ids after which a turn is over: those that the files name and those known by spelling.
+pub(super) fn end_tokens(added: &[AddedToken], named: Vec<TokenId>) -> Vec<TokenId> {
+    let has = |spelling: &str| added.iter().any(|token| token.content == spelling);
+    // Harmony (gpt-oss) ends each of a turn's messages with <|end|>, and the turn with these two.
+    let messages_end_inside_the_turn = has("<|return|>") && has("<|call|>");
+    let ends_turn = |token: &&AddedToken| {
+        END_SPELLINGS.contains(&token.content.as_str())
+            && !(messages_end_inside_the_turn && token.content == "<|end|>")
+    };
+    let mut ends = named;
+    ends.extend(added.iter().filter(ends_turn).map(|token| token.id));
+    ends.sort_unstable();
+    ends.dedup();
+    ends
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn added(spellings: &[&str]) -> Vec<AddedToken> {
+        (0..)
+            .zip(spellings)
+            .map(|(id, spelling)| AddedToken::new(id, spelling, true))
+            .collect()
+    }
+
+    #[test]
+    fn ends_are_named_by_files_or_known_by_spelling() {
+        let chatml = added(&["<|endoftext|>", "<|im_start|>", "<|im_end|>"]);
+        assert_eq!(end_tokens(&chatml, vec![]), [0, 2]);
+        assert_eq!(end_tokens(&chatml, vec![2, 1]), [0, 1, 2]);
+    }
+
+    #[test]
+    fn a_message_of_harmony_does_not_end_its_turn() {
+        assert_eq!(
+            end_tokens(&added(&["<|end|>", "<|return|>", "<|call|>"]), vec![]),
+            [1, 2]
+        );
+        assert_eq!(end_tokens(&added(&["<|end|>", "<|user|>"]), vec![]), [0]);
+    }
+
+    #[test]
+    fn config_names_tokens_as_text_or_object() {
+        let Value::Object(config) = json!({
+            "bos_token": "<s>", "eos_token": {"content": "</s>", "lstrip": false}, "pad_token": null,
+        }) else {
+            panic!("an object")
+        };
+        let special = SpecialTokens::from_config(&config);
+        assert_eq!(special.bos.as_deref(), Some("<s>"));
+        assert_eq!(special.eos.as_deref(), Some("</s>"));
+        assert_eq!((special.pad, special.unk), (None, None));
+    }
+}
