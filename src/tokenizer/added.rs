@@ -29,35 +29,8 @@ pub(super) struct AddedToken {
 }
 
 /// HTML elements that vocabularies (Gemma's) list as single tokens of ordinary text.
-const HTML_ELEMENTS: [&str; 27] = [
-    "table",
-    "caption",
-    "thead",
-    "tbody",
-    "tfoot",
-    "tr",
-    "th",
-    "td",
-    "h1",
-    "h2",
-    "h3",
-    "h4",
-    "h5",
-    "h6",
-    "blockquote",
-    "strong",
-    "em",
-    "b",
-    "i",
-    "u",
-    "s",
-    "sub",
-    "sup",
-    "code",
-    "p",
-    "br",
-    "li",
-];
+const HTML_ELEMENTS: &str = "table caption thead tbody tfoot tr th td h1 h2 h3 h4 h5 h6 blockquote \
+    strong em b i u s sub sup code p br li";
 
 impl AddedToken {
     pub(super) fn new(id: TokenId, content: &str, special: bool) -> Self {
@@ -86,7 +59,9 @@ impl AddedToken {
             .trim_start_matches('<')
             .trim_start_matches('/')
             .trim_end_matches('>');
-        HTML_ELEMENTS.contains(&name)
+        HTML_ELEMENTS
+            .split_ascii_whitespace()
+            .any(|element| element == name)
     }
 }
 
@@ -201,19 +176,17 @@ fn touches_word(before: &str, after: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::slice;
+
     use super::*;
 
     fn token(id: TokenId, content: &str, special: bool) -> AddedToken {
         AddedToken::new(id, content, special)
     }
 
-    fn find(
-        tokens: Vec<AddedToken>,
-        text: &str,
-        markup: &[Range<usize>],
-    ) -> Vec<(TokenId, String)> {
+    fn find(tokens: Vec<AddedToken>, text: &str, markup_end: usize) -> Vec<(TokenId, String)> {
         let added = AddedTokens::new(tokens).unwrap();
-        let found = added.find(text, markup);
+        let found = added.find(text, slice::from_ref(&(0..markup_end)));
         found
             .into_iter()
             .map(|found| (found.id, text[found.range].to_owned()))
@@ -225,9 +198,9 @@ mod tests {
         let tokens = vec![token(7, "<|end|>", true), token(8, "<tool>", false)];
         let text = "<|end|><tool><|end|><tool>";
         let expected = [(7, "<|end|>".to_owned()), (8, "<tool>".to_owned())];
-        assert_eq!(find(tokens.clone(), text, &[0..13]), expected);
-        assert_eq!(find(tokens.clone(), text, &[0..8]), expected[..1]);
-        assert_eq!(find(tokens, text, &[]), []);
+        assert_eq!(find(tokens.clone(), text, 13), expected);
+        assert_eq!(find(tokens.clone(), text, 8), expected[..1]);
+        assert_eq!(find(tokens, text, 0), []);
     }
 
     #[test]
@@ -242,7 +215,7 @@ mod tests {
             (1, "\n".to_owned()),
             (3, "<b>".to_owned()),
         ];
-        assert_eq!(find(tokens, "a\n\n\nb<b>", &[]), expected);
+        assert_eq!(find(tokens, "a\n\n\nb<b>", 0), expected);
     }
 
     #[test]
@@ -254,7 +227,7 @@ mod tests {
         };
         let tokens = vec![strip(1, "<a>"), strip(2, "<z>")];
         let expected = [(1, " <a> \n".to_owned()), (2, "<z> ".to_owned())];
-        assert_eq!(find(tokens, "x <a> \n<z> y", &[0..12]), expected);
+        assert_eq!(find(tokens, "x <a> \n<z> y", 12), expected);
     }
 
     #[test]
@@ -263,7 +236,7 @@ mod tests {
             single_word: true,
             ..token(1, "<a>", true)
         }];
-        assert_eq!(find(tokens, "x<a> <a>y <a>.", &[0..14]).len(), 1);
+        assert_eq!(find(tokens, "x<a> <a>y <a>.", 14).len(), 1);
     }
 
     #[test]
