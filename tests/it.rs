@@ -1,5 +1,6 @@
 //! Integration tests through the real router, with the scripted engine and with real models.
 
 mod load;
+mod models;
 mod tidy;
 mod tokenizer;

@@ -102,4 +102,6 @@ pub trait Tensors: Send + Sync {
     /// # Errors
     /// Names the tensor and file when it is missing, is not numeric, or has another size.
     fn read_f32(&self, name: &str, out: &mut [f32]) -> Result<(), LoadError>;
+    /// What messages call a tensor: the file that holds it, and its name.
+    fn place(&self, name: &str) -> String;
 }

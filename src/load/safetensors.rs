@@ -118,6 +118,12 @@ impl Tensors for SafeTensors {
         decode(tensor.info.encoding, bytes, out);
         Ok(())
     }
+
+    fn place(&self, name: &str) -> String {
+        let tensor = self.by_name.get(name).map(|index| &self.tensors[*index]);
+        let path = tensor.map_or(self.folder.as_path(), |tensor| self.path_of(tensor));
+        format!("{}: tensor `{name}`", path.display())
+    }
 }
 
 /// A tensor's name, description and place in its file.

@@ -1,4 +1,50 @@
 //! Decoders: their description as data, and the executors that run a description on a device.
 
+mod config;
+mod dense;
 pub mod exec;
+mod gemma3;
+mod llama;
+mod mistral;
+mod qwen2;
+mod qwen3;
+mod rope;
 pub mod spec;
+
+use crate::load::{LoadError, ModelFiles};
+
+use config::ConfigReader;
+use spec::DecoderSpec;
+
+type Describe = fn(&ConfigReader<'_>, &ModelFiles) -> Result<DecoderSpec, LoadError>;
+
+/// Every `model_type` of `config.json` that can be run, with what describes it.
+const ARCHITECTURES: [(&str, Describe); 6] = [
+    ("llama", llama::describe),
+    ("mistral", mistral::describe),
+    ("qwen2", qwen2::describe),
+    ("qwen3", qwen3::describe),
+    ("gemma3_text", gemma3::describe_text),
+    ("gemma3", gemma3::describe),
+];
+
+/// Describes the decoder in a model's files by its `config.json`.
+///
+/// # Errors
+/// Names the file and the key where the architecture is not supported, or where a key is missing,
+/// of another type, out of bounds, or at odds with another one.
+pub fn describe(files: &ModelFiles) -> Result<DecoderSpec, LoadError> {
+    let config = ConfigReader::of_files(files);
+    let model_type = config.text("model_type")?;
+    let Some((_, describe)) = ARCHITECTURES.iter().find(|(name, _)| *name == model_type) else {
+        let supported: Vec<&str> = ARCHITECTURES.iter().map(|(name, _)| *name).collect();
+        return Err(config.error(
+            "model_type",
+            format_args!(
+                "names an architecture that is not supported: `{model_type}`; supported are {}",
+                supported.join(", ")
+            ),
+        ));
+    };
+    describe(&config, files)
+}

@@ -21,12 +21,11 @@ pub struct DecoderSpec {
     pub layers: Vec<LayerSpec>,
     /// All RMS norms.
     pub norm: NormSpec,
-    /// Whether attention and feed-forward outputs are normalised too before they are added
-    /// (Gemma's post-norms).
-    pub post_norms: bool,
+    /// What the tensors are called.
+    pub names: WeightNames,
     /// Whether the q, k and v projections have biases.
     pub qkv_bias: bool,
-    /// Whether the attention output projection has a bias.
+    /// Whether attention's output projection has a bias.
     pub output_bias: bool,
     /// Whether the feed-forward projections have biases.
     pub mlp_bias: bool,
@@ -46,6 +45,29 @@ pub struct DecoderSpec {
     pub tied_embeddings: bool,
     /// Largest number of tokens of one sequence.
     pub context_length: usize,
+}
+
+/// Tensor names, as far as architectures differ in them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WeightNames {
+    /// What stands before `embed_tokens`, `layers.N` and `norm`, with the final dot.
+    pub decoder: String,
+    /// The output projection, where it is not the embedding matrix.
+    pub head: String,
+    /// The norm before the feed-forward, below `layers.N`.
+    pub feed_forward_norm: &'static str,
+    /// The norms of the outputs of attention and feed-forward before these are added to the
+    /// residual stream, where the architecture has them (Gemma).
+    pub post_norms: Option<PostNorms>,
+}
+
+/// Names, below `layers.N`, of the norms after attention and after the feed-forward.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PostNorms {
+    /// The norm of attention's output.
+    pub attention: &'static str,
+    /// The norm of the feed-forward's output.
+    pub feed_forward: &'static str,
 }
 
 /// What differs between layers.
@@ -80,9 +102,9 @@ pub enum RopeScaling {
     Llama3 {
         /// Divisor of low frequencies.
         factor: f32,
-        /// Wavelengths above `original_length / low` are low-frequency.
+        /// Wavelengths above `original_length / low_freq_factor` are low-frequency.
         low_freq_factor: f32,
-        /// Wavelengths below `original_length / high` are high-frequency.
+        /// Wavelengths below `original_length / high_freq_factor` are high-frequency.
         high_freq_factor: f32,
         /// Context length the model was first trained on.
         original_length: usize,

@@ -99,6 +99,10 @@ impl Tensors for GgufTensors {
         tensor.read(bytes, out);
         Ok(())
     }
+
+    fn place(&self, name: &str) -> String {
+        format!("{}: tensor `{name}`", self.file.path().display())
+    }
 }
 
 impl Tensor {

@@ -1,5 +1,8 @@
 //! What runs a [`DecoderSpec`](super::spec::DecoderSpec): the seam between the engine and devices.
 
+pub mod mlx;
+mod rope;
+
 use crate::id::TokenId;
 
 /// A loaded model on one device. Lives on the engine's thread only; its arrays never leave it.

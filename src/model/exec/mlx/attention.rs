@@ -1,0 +1,200 @@
+//! Attention of one batch: projections over all tokens at once, then each sequence over its own
+//! keys and values.
+
+use std::ops::Range;
+
+use mlx_rs::{
+    Array,
+    fast::{self, ScaledDotProductAttentionMask},
+    ops,
+};
+
+use super::{
+    array::{Result, dim, slice},
+    kv::MlxKv,
+    linear::{Linear, Projection, scalar, soft_cap},
+    mask::{Masks, Sight},
+    norm::RmsNorm,
+    rotary::{self, Heads, Rotation},
+};
+
+/// Queries of one sequence that are attended at once where scores are held in memory: keys beyond
+/// the last of a block are never multiplied, and scores stay small.
+const BLOCK_QUERIES: usize = 256;
+
+/// The attention of one layer.
+pub(super) struct Attention {
+    /// Queries, then keys, then values.
+    pub(super) qkv: Projection,
+    pub(super) output: Linear,
+    /// Norms over each query head and each key head.
+    pub(super) qk_norm: Option<(RmsNorm, RmsNorm)>,
+    pub(super) heads: Heads,
+    /// Factor on query·key products.
+    pub(super) scale: f32,
+    pub(super) soft_cap: Option<f32>,
+    pub(super) window: Option<usize>,
+    /// Whether MLX's own attention kernel is used; otherwise the rotation has scaled the queries.
+    pub(super) is_fused: bool,
+}
+
+/// The rows of one sequence in a batch.
+#[derive(Debug, Clone)]
+pub(super) struct Span {
+    /// Rows of the batch.
+    pub(super) rows: Range<usize>,
+    /// Position of the first row in its sequence.
+    pub(super) start: usize,
+}
+
+impl Attention {
+    /// `[tokens, hidden]` → `[tokens, query heads · dim]`, before the output projection; extends
+    /// the memories by the batch's keys and values of this layer.
+    pub(super) fn mix(
+        &self,
+        x: &Array,
+        layer: usize,
+        rotation: &Rotation,
+        memories: &mut [(Span, &mut MlxKv)],
+        masks: &mut Masks,
+    ) -> Result<Array> {
+        let (queries, keys, values) = self.project(x, rotation)?;
+        let mut outputs = Vec::with_capacity(memories.len());
+        for (span, memory) in memories {
+            let own_keys = slice(&keys, 0, span.rows.clone())?;
+            let own_values = slice(&values, 0, span.rows.clone())?;
+            let (all_keys, all_values) = memory.append(layer, &own_keys, &own_values)?;
+            for sight in self.sights(span) {
+                let first = span.rows.start + sight.queries.start - span.start;
+                let own = slice(&queries, 0, first..first + sight.queries.len())?;
+                let seen_keys = slice(&all_keys, 2, sight.keys.clone())?;
+                let seen_values = slice(&all_values, 2, sight.keys.clone())?;
+                outputs.push(self.attend(&own, &seen_keys, &seen_values, &sight, masks)?);
+            }
+        }
+        match outputs.as_slice() {
+            [whole] => Ok(whole.clone()),
+            parts => ops::concatenate(parts, 0),
+        }
+    }
+
+    /// `[tokens, hidden]` → queries, keys and values `[tokens, heads, dim]`, normalised and turned.
+    fn project(&self, x: &Array, rotation: &Rotation) -> Result<(Array, Array, Array)> {
+        let turning = self.heads.query_count + self.heads.key_count;
+        let all = turning + self.heads.key_count;
+        let heads = self
+            .qkv
+            .apply(x)?
+            .reshape(&[x.dim(0), dim(all), dim(self.heads.dim)])?;
+        let values = slice(&heads, 1, turning..all)?;
+        let mut turned = slice(&heads, 1, 0..turning)?;
+        if let Some((query_norm, key_norm)) = &self.qk_norm {
+            let (queries, keys) = rotary::split(&turned, self.heads)?;
+            turned = ops::concatenate(&[query_norm.apply(&queries)?, key_norm.apply(&keys)?], 1)?;
+        }
+        let (queries, keys) = rotary::split(&rotation.apply(&turned)?, self.heads)?;
+        Ok((queries, keys, values))
+    }
+
+    /// The blocks of queries of one sequence.
+    fn sights(&self, span: &Span) -> impl Iterator<Item = Sight> + use<> {
+        let window = self.window;
+        let end = span.start + span.rows.len();
+        let block = if self.is_fused {
+            span.rows.len()
+        } else {
+            BLOCK_QUERIES
+        };
+        (span.start..end)
+            .step_by(block.max(1))
+            .map(move |first| Sight::new(first..end.min(first + block), window))
+    }
+
+    /// Queries `[n, query heads, dim]`, keys and values `[1, key heads, keys, dim]` →
+    /// `[n, query heads · dim]`.
+    fn attend(
+        &self,
+        queries: &Array,
+        keys: &Array,
+        values: &Array,
+        sight: &Sight,
+        masks: &mut Masks,
+    ) -> Result<Array> {
+        if self.is_fused && self.soft_cap.is_none() {
+            self.attend_fused(queries, keys, values, sight, masks)
+        } else {
+            self.attend_composed(queries, keys, values, sight, masks)
+        }
+    }
+
+    fn attend_fused(
+        &self,
+        queries: &Array,
+        keys: &Array,
+        values: &Array,
+        sight: &Sight,
+        masks: &mut Masks,
+    ) -> Result<Array> {
+        let (n, width) = (queries.dim(0), dim(self.heads.query_count * self.heads.dim));
+        let by_head = queries.transpose_axes(&[1, 0, 2])?.expand_dims(0)?;
+        let grid;
+        let mask = if sight.is_whole() {
+            None
+        } else if sight.is_causal() {
+            Some(ScaledDotProductAttentionMask::Causal)
+        } else {
+            grid = masks.boolean(sight)?;
+            Some(ScaledDotProductAttentionMask::Array(&grid))
+        };
+        fast::scaled_dot_product_attention(by_head, keys, values, self.scale, mask, None)?
+            .transpose_axes(&[0, 2, 1, 3])?
+            .reshape(&[n, width])
+    }
+
+    /// Attention from matrix products. Query heads that share a key head are rows of one product
+    /// when there is one query, and separate products over the same keys when there are many.
+    fn attend_composed(
+        &self,
+        queries: &Array,
+        keys: &Array,
+        values: &Array,
+        sight: &Sight,
+        masks: &mut Masks,
+    ) -> Result<Array> {
+        let Heads {
+            query_count,
+            key_count,
+            dim: head_dim,
+            ..
+        } = self.heads;
+        let (n, width) = (queries.dim(0), dim(query_count * head_dim));
+        let grouped = queries.reshape(&[
+            n,
+            dim(key_count),
+            dim(query_count / key_count),
+            dim(head_dim),
+        ])?;
+        let grouped = if self.is_fused {
+            grouped.multiply(scalar(self.scale, grouped.dtype())?)?
+        } else {
+            grouped
+        };
+        if sight.is_whole() {
+            let products = grouped.matmul(keys.transpose_axes(&[0, 1, 3, 2])?)?;
+            let scores = ops::softmax_axis(soft_cap(products, self.soft_cap)?, -1, true)?;
+            return scores.matmul(values)?.reshape(&[n, width]);
+        }
+        let mask = masks.additive(sight, queries.dtype())?;
+        let by_head = grouped.transpose_axes(&[1, 2, 0, 3])?;
+        let across = keys.transpose_axes(&[1, 0, 3, 2])?;
+        let products = if self.soft_cap.is_none() {
+            ops::addmm(mask, by_head, across, None, None)?
+        } else {
+            soft_cap(by_head.matmul(across)?, self.soft_cap)?.add(mask)?
+        };
+        ops::softmax_axis(products, -1, true)?
+            .matmul(values.transpose_axes(&[1, 0, 2, 3])?)?
+            .transpose_axes(&[2, 0, 1, 3])?
+            .reshape(&[n, width])
+    }
+}

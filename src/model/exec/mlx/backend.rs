@@ -1,0 +1,52 @@
+//! What is assumed about the device: the only place that knows a CPU from a GPU.
+
+use mlx_rs::{Device, DeviceType, Dtype as ArrayType};
+
+use super::Dtype;
+use crate::load::Encoding;
+
+/// The kind of device that MLX runs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Backend {
+    /// Metal or CUDA: kernels for 16-bit floats, quantised weights, attention and rotary embedding.
+    Gpu,
+    /// MLX's CPU backend: only 32-bit matrix products are fast, and attention and rotary embedding
+    /// are made of elementwise operations.
+    Cpu,
+}
+
+impl Backend {
+    /// The backend of MLX's default device.
+    pub(super) fn of_default_device() -> Self {
+        match Device::try_default().and_then(|device| device.get_type()) {
+            Ok(DeviceType::Gpu) => Self::Gpu,
+            Ok(DeviceType::Cpu) | Err(_) => Self::Cpu,
+        }
+    }
+
+    /// The type to compute in, `stored` being how the embeddings are stored (for an MLX-quantised
+    /// tensor, their scales).
+    pub(super) fn compute_type(self, asked: Dtype, stored: Encoding) -> ArrayType {
+        match (asked, self) {
+            (Dtype::F32, _) | (Dtype::Auto, Self::Cpu) => ArrayType::Float32,
+            (Dtype::F16, _) => ArrayType::Float16,
+            (Dtype::Bf16, _) => ArrayType::Bfloat16,
+            (Dtype::Auto, Self::Gpu) => match stored {
+                Encoding::F32 => ArrayType::Float32,
+                Encoding::F16 => ArrayType::Float16,
+                // Block types are decoded, and bf16 holds activations of any size.
+                Encoding::Bf16 | Encoding::U32 | Encoding::Block(_) => ArrayType::Bfloat16,
+            },
+        }
+    }
+
+    /// Whether MLX-quantised weights stay so; otherwise they are decoded at load.
+    pub(super) fn keeps_quantised(self) -> bool {
+        self == Self::Gpu
+    }
+
+    /// Whether attention and rotary embedding are single kernels.
+    pub(super) fn has_fused_kernels(self) -> bool {
+        self == Self::Gpu
+    }
+}

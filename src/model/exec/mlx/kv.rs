@@ -1,0 +1,191 @@
+//! Key/value memory of sequences: buffers that grow in place and are shared by forks.
+
+use std::{cell::RefCell, rc::Rc};
+
+use mlx_rs::{Array, Dtype as ArrayType, ops};
+
+use super::array::{Result, dim, slice, updated};
+use crate::model::exec::KvMemory;
+
+/// Tokens by which buffers grow at least.
+const GROWTH_MIN: usize = 256;
+
+/// What every buffer of one model has in common.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KvShape {
+    pub(super) layer_count: usize,
+    pub(super) head_count: usize,
+    pub(super) head_dim: usize,
+    pub(super) dtype: ArrayType,
+}
+
+impl KvShape {
+    /// Bytes of one token over all layers.
+    pub(super) fn bytes_per_token(&self) -> usize {
+        2 * self.layer_count * self.head_count * self.head_dim * item_size(self.dtype)
+    }
+}
+
+fn item_size(dtype: ArrayType) -> usize {
+    if dtype == ArrayType::Float32 { 4 } else { 2 }
+}
+
+/// Keys and values of one sequence.
+///
+/// A fork shares the buffers. Whoever stands at their end extends them in place, which no other
+/// sees, because each looks at its own first tokens only; anyone else copies first.
+pub struct MlxKv {
+    buffers: Rc<RefCell<Buffers>>,
+    len: usize,
+}
+
+impl MlxKv {
+    pub(super) fn new(shape: KvShape) -> Self {
+        Self {
+            buffers: Rc::new(RefCell::new(Buffers::new(shape))),
+            len: 0,
+        }
+    }
+
+    /// Makes room for `count` more tokens and counts them as held; [`Self::append`] must then fill
+    /// it for every layer.
+    pub(super) fn extend(&mut self, count: usize) -> Result<()> {
+        let end = self.len + count;
+        if self.buffers.borrow().used != self.len {
+            let copy = self.buffers.borrow().copy(self.len, end)?;
+            self.buffers = Rc::new(RefCell::new(copy));
+        }
+        let mut buffers = self.buffers.borrow_mut();
+        buffers.reserve(end)?;
+        buffers.used = end;
+        self.len = end;
+        Ok(())
+    }
+
+    /// Writes the newest keys and values of a layer, each `[tokens, heads, dim]`, and gives the
+    /// whole buffers `[1, heads, capacity, dim]`.
+    pub(super) fn append(
+        &mut self,
+        layer: usize,
+        keys: &Array,
+        values: &Array,
+    ) -> Result<(Array, Array)> {
+        let mut buffers = self.buffers.borrow_mut();
+        let buffer = &mut buffers.layers[layer];
+        buffer.keys = write(&buffer.keys, keys, self.len)?;
+        buffer.values = write(&buffer.values, values, self.len)?;
+        Ok((buffer.keys.clone(), buffer.values.clone()))
+    }
+
+    /// Hands all arrays to `visit`, for evaluation.
+    pub(super) fn visit(&self, mut visit: impl FnMut(&Array)) {
+        for buffer in &self.buffers.borrow().layers {
+            visit(&buffer.keys);
+            visit(&buffer.values);
+        }
+    }
+}
+
+impl KvMemory for MlxKv {
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn bytes(&self) -> usize {
+        let buffers = self.buffers.borrow();
+        buffers.capacity * buffers.shape.bytes_per_token()
+    }
+
+    fn fork(&self, len: usize) -> Self {
+        Self {
+            buffers: Rc::clone(&self.buffers),
+            len: len.min(self.len),
+        }
+    }
+}
+
+/// `part` `[tokens, heads, dim]` written so that it ends at token `end` of a buffer.
+fn write(buffer: &Array, part: &Array, end: usize) -> Result<Array> {
+    let count = part.dim(0);
+    let part = part.transpose_axes(&[1, 0, 2])?.expand_dims(0)?;
+    updated(buffer, &part, 2, end - count as usize)
+}
+
+/// Buffers of all layers, all of one capacity.
+struct Buffers {
+    shape: KvShape,
+    layers: Vec<LayerBuffer>,
+    /// Tokens that there is room for.
+    capacity: usize,
+    /// Tokens written.
+    used: usize,
+}
+
+/// Keys and values of one layer, each `[1, heads, capacity, dim]`.
+struct LayerBuffer {
+    keys: Array,
+    values: Array,
+}
+
+impl Buffers {
+    fn new(shape: KvShape) -> Self {
+        Self {
+            shape,
+            layers: Vec::new(),
+            capacity: 0,
+            used: 0,
+        }
+    }
+
+    /// The first `len` tokens in new buffers with room for `capacity`.
+    fn copy(&self, len: usize, capacity: usize) -> Result<Self> {
+        let mut copy = Self::new(self.shape);
+        copy.reserve(capacity)?;
+        if len == 0 {
+            return Ok(copy);
+        }
+        for (new, old) in copy.layers.iter_mut().zip(&self.layers) {
+            new.keys = updated(&new.keys, &slice(&old.keys, 2, 0..len)?, 2, 0)?;
+            new.values = updated(&new.values, &slice(&old.values, 2, 0..len)?, 2, 0)?;
+        }
+        copy.used = len;
+        Ok(copy)
+    }
+
+    /// Grows to hold at least `capacity` tokens: by an eighth of what there is, so that copying
+    /// stays in proportion to what is written.
+    fn reserve(&mut self, capacity: usize) -> Result<()> {
+        if capacity <= self.capacity {
+            return Ok(());
+        }
+        let wanted = capacity.max(self.capacity + self.capacity / 8);
+        let grown = wanted.next_multiple_of(GROWTH_MIN);
+        let empty = |tokens| {
+            let KvShape {
+                head_count,
+                head_dim,
+                dtype,
+                ..
+            } = self.shape;
+            ops::zeros_dtype(&[1, dim(head_count), dim(tokens), dim(head_dim)], dtype)
+        };
+        if self.layers.is_empty() {
+            self.layers = (0..self.shape.layer_count)
+                .map(|_| {
+                    Ok(LayerBuffer {
+                        keys: empty(grown)?,
+                        values: empty(grown)?,
+                    })
+                })
+                .collect::<Result<_>>()?;
+        } else {
+            let added = grown - self.capacity;
+            for buffer in &mut self.layers {
+                buffer.keys = ops::concatenate(&[&buffer.keys, &empty(added)?], 2)?;
+                buffer.values = ops::concatenate(&[&buffer.values, &empty(added)?], 2)?;
+            }
+        }
+        self.capacity = grown;
+        Ok(())
+    }
+}

@@ -1,0 +1,180 @@
+//! One step over a ragged batch: the tokens of all slots are rows of one matrix for everything but
+//! attention.
+
+use mlx_rs::{Array, Dtype as ArrayType, error::Exception, transforms};
+
+use super::{
+    MlxExecutor,
+    array::{Result, dim, from_vec},
+    attention::{Attention, Span},
+    kv::MlxKv,
+    linear::{scalar, soft_cap},
+    mask::Masks,
+    rotary::Rotation,
+};
+use crate::{
+    id::TokenId,
+    model::{
+        exec::{ExecError, KvMemory, Slot},
+        spec::Rope,
+    },
+};
+
+/// What the layers need to know of a step's batch.
+pub(super) struct Batch<'a> {
+    memories: Vec<(Span, &'a mut MlxKv)>,
+    /// One for each of the model's rotary embeddings.
+    rotations: Vec<Rotation>,
+    masks: Masks,
+}
+
+impl Batch<'_> {
+    /// `[tokens, hidden]` → `[tokens, query heads · dim]`.
+    pub(super) fn attend(
+        &mut self,
+        attention: &Attention,
+        rotation: usize,
+        layer: usize,
+        x: &Array,
+    ) -> Result<Array> {
+        let rotation = &self.rotations[rotation];
+        attention.mix(x, layer, rotation, &mut self.memories, &mut self.masks)
+    }
+
+    /// Computes everything: the logits, if any are wanted, and the memories.
+    fn evaluate(&self, logits: Option<&Array>) -> Result<()> {
+        let mut arrays: Vec<Array> = logits.into_iter().cloned().collect();
+        for (_, memory) in &self.memories {
+            memory.visit(|array| arrays.push(array.clone()));
+        }
+        transforms::eval(&arrays)
+    }
+}
+
+impl MlxExecutor {
+    /// See [`Executor::step`](crate::model::exec::Executor::step).
+    pub(super) fn run(
+        &self,
+        slots: &mut [Slot<'_, MlxKv>],
+        logits: &mut Vec<f32>,
+    ) -> std::result::Result<(), ExecError> {
+        logits.clear();
+        self.check(slots)?;
+        if slots.is_empty() {
+            return Ok(());
+        }
+        self.run_checked(slots, logits)
+            .map_err(|error| ExecError(format!("MLX failed: {error}")))
+    }
+
+    /// Refuses what MLX would read beyond its arrays for.
+    fn check(&self, slots: &[Slot<'_, MlxKv>]) -> std::result::Result<(), ExecError> {
+        for slot in slots {
+            if slot.tokens.is_empty() {
+                return Err(ExecError("a slot has no tokens".into()));
+            }
+            let (end, max) = (slot.kv.len() + slot.tokens.len(), self.context_length);
+            if end > max {
+                return Err(ExecError(format!(
+                    "{end} tokens exceed the context of {max}"
+                )));
+            }
+            let size = self.vocab_size;
+            if let Some(token) = slot.tokens.iter().find(|token| **token as usize >= size) {
+                let what = format!("token {token} is not in the vocabulary of {size}");
+                return Err(ExecError(what));
+            }
+        }
+        Ok(())
+    }
+
+    fn run_checked(&self, slots: &mut [Slot<'_, MlxKv>], logits: &mut Vec<f32>) -> Result<()> {
+        let tokens: Vec<TokenId> = slots.iter().flat_map(|slot| slot.tokens).copied().collect();
+        let wanted = wanted_rows(slots);
+        let mut batch = self.batch(slots)?;
+        let hidden = self.hidden(tokens, &wanted, &mut batch)?;
+        if wanted.is_empty() {
+            return batch.evaluate(None);
+        }
+        let rows = self.logits(&hidden)?;
+        drop(hidden);
+        batch.evaluate(Some(&rows))?;
+        let values = rows.try_as_slice::<f32>();
+        logits.extend_from_slice(values.map_err(|error| Exception::custom(error.to_string()))?);
+        Ok(())
+    }
+
+    /// Makes room in the memories, and what all layers share.
+    fn batch<'a>(&self, slots: &'a mut [Slot<'_, MlxKv>]) -> Result<Batch<'a>> {
+        let (mut memories, mut positions) = (Vec::with_capacity(slots.len()), Vec::new());
+        for slot in slots {
+            let (start, first) = (slot.kv.len(), positions.len());
+            slot.kv.extend(slot.tokens.len())?;
+            positions.extend(start..slot.kv.len());
+            memories.push((
+                Span {
+                    rows: first..positions.len(),
+                    start,
+                },
+                &mut *slot.kv,
+            ));
+        }
+        let rotations = self
+            .ropes
+            .iter()
+            .map(|rope| self.rotation(rope, &positions))
+            .collect::<Result<_>>()?;
+        Ok(Batch {
+            memories,
+            rotations,
+            masks: Masks::default(),
+        })
+    }
+
+    fn rotation(&self, rope: &Rope, positions: &[usize]) -> Result<Rotation> {
+        if self.backend.has_fused_kernels() {
+            Rotation::fused(rope, self.heads, positions)
+        } else {
+            Rotation::tables(rope, self.heads, positions, self.kv_shape.dtype)
+        }
+    }
+
+    /// The residual stream after all layers, `[wanted, hidden]`; of all tokens if none is wanted.
+    fn hidden(&self, tokens: Vec<TokenId>, wanted: &[i32], batch: &mut Batch<'_>) -> Result<Array> {
+        let count = tokens.len();
+        let mut x = self.embeddings.take_rows(&from_vec(tokens, &[count])?)?;
+        if self.embedding_scale != 1.0 {
+            x = x.multiply(scalar(self.embedding_scale, x.dtype())?)?;
+        }
+        // After the last attention only the rows that want logits matter.
+        let kept = match wanted {
+            [] => None,
+            rows => Some(from_vec(rows.to_vec(), &[rows.len()])?),
+        };
+        for (index, layer) in self.layers.iter().enumerate() {
+            let is_last = index + 1 == self.layers.len();
+            x = layer.run(&x, index, batch, kept.as_ref().filter(|_| is_last))?;
+        }
+        Ok(x)
+    }
+
+    /// `[n, hidden]` → logits `[n, vocabulary]`, 32-bit and row-major.
+    fn logits(&self, hidden: &Array) -> Result<Array> {
+        let head = self.head.as_ref().unwrap_or(&self.embeddings);
+        let logits = head.multiply(&self.norm.apply(hidden)?)?;
+        soft_cap(logits, self.logit_soft_cap)?.as_dtype(ArrayType::Float32)
+    }
+}
+
+/// The last row of each slot that wants logits.
+fn wanted_rows(slots: &[Slot<'_, MlxKv>]) -> Vec<i32> {
+    let mut end = 0;
+    let mut rows = Vec::with_capacity(slots.len());
+    for slot in slots {
+        end += slot.tokens.len();
+        if slot.wants_logits {
+            rows.push(dim(end) - 1);
+        }
+    }
+    rows
+}

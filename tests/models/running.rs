@@ -1,0 +1,64 @@
+//! Drives an executor by hand.
+
+use stemma::model::{
+    self,
+    exec::{
+        Executor, KvMemory, Slot,
+        mlx::{MlxExecutor, MlxKv, MlxOptions},
+    },
+};
+
+use super::files;
+
+/// Loads a tiny model.
+pub(crate) fn load(model: &str, options: &MlxOptions<'_>) -> MlxExecutor {
+    let files = files::open(model);
+    let spec = model::describe(&files).expect("a supported model");
+    MlxExecutor::load(&spec, &*files.tensors, options).expect("a loadable model")
+}
+
+/// Appends tokens to one sequence and gives the logits after the last.
+pub(crate) fn feed(executor: &mut MlxExecutor, kv: &mut MlxKv, tokens: &[u32]) -> Vec<f32> {
+    let mut logits = Vec::new();
+    let before = kv.len();
+    executor
+        .step(
+            &mut [Slot {
+                tokens,
+                kv,
+                wants_logits: true,
+            }],
+            &mut logits,
+        )
+        .expect("a working device");
+    assert_eq!(kv.len(), before + tokens.len());
+    assert_eq!(logits.len(), executor.vocab_size());
+    logits
+}
+
+/// The logits after each token of a sequence that is fed in chunks of one size.
+pub(crate) fn last_logits(executor: &mut MlxExecutor, tokens: &[u32], chunk: usize) -> Vec<f32> {
+    let mut kv = executor.new_kv();
+    let mut logits = Vec::new();
+    for part in tokens.chunks(chunk) {
+        logits = feed(executor, &mut kv, part);
+    }
+    logits
+}
+
+/// Asserts that no logit differs by more than a fraction of the largest one.
+pub(crate) fn assert_close(what: &str, got: &[f32], expected: &[f32], tolerance: f32) {
+    assert_eq!(got.len(), expected.len(), "{what}");
+    let scale = expected
+        .iter()
+        .fold(0.0_f32, |max, value| max.max(value.abs()));
+    let apart = got
+        .iter()
+        .zip(expected)
+        .map(|(got, expected)| (got - expected).abs())
+        .fold(0.0_f32, f32::max);
+    assert!(
+        apart <= tolerance * scale,
+        "{what}: {apart} apart at a scale of {scale}"
+    );
+}
