@@ -1,7 +1,9 @@
 //! Other programs: running them, and saying what goes on.
 
 use std::{
+    ffi::OsStr,
     io::{self, Write},
+    iter,
     process::Command,
 };
 
@@ -37,6 +39,9 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     String::from_utf8(output.stdout).with_context(|| format!("{name} wrote no UTF-8"))
 }
 
+/// The beginning of a command line, enough to know the command again.
 fn program(command: &Command) -> String {
-    command.get_program().to_string_lossy().into_owned()
+    let words = iter::once(command.get_program()).chain(command.get_args());
+    let words: Vec<_> = words.take(4).map(OsStr::to_string_lossy).collect();
+    format!("`{}`", words.join(" "))
 }

@@ -13,7 +13,8 @@ const NO_PYTHON: &str = "the set-up needs Python 3 with pip; on Debian or Ubuntu
 pub(crate) fn pip() -> Result<Command> {
     process::output(Command::new("python3").args(["-m", "pip", "--version"])).context(NO_PYTHON)?;
     let mut pip = Command::new("python3");
-    pip.args(["-m", "pip", "--disable-pip-version-check"]);
+    pip.args(["-m", "pip"])
+        .env("PIP_DISABLE_PIP_VERSION_CHECK", "1");
     Ok(pip)
 }
 

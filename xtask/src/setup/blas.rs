@@ -77,7 +77,7 @@ fn replace(compiler: &Compiler, site: &Path, openblas: &Path) -> Result<()> {
         fs::rename(&new, library)
             .with_context(|| format!("cannot replace {}", library.display()))?;
     }
-    Ok(())
+    fs::remove_file(&assembly).with_context(|| format!("cannot remove {}", assembly.display()))
 }
 
 /// The reference libraries inside the wheel: `mlx_cpu.libs/libblas-HASH.so.3.10.0` and LAPACK.

@@ -6,8 +6,8 @@ use anyhow::{Context, Result};
 
 use crate::process;
 
-const NO_COMPILER: &str = "the set-up needs a C++ compiler; on Debian or Ubuntu type: \
-    sudo apt install g++";
+const NO_COMPILER: &str = "the set-up needs a C++ compiler, `c++` or what CXX names; on Debian or \
+    Ubuntu type: sudo apt install g++";
 
 /// A C++ compiler that runs.
 #[derive(Debug)]
@@ -45,6 +45,7 @@ pub(super) fn build() -> cc::Build {
         .opt_level(2)
         .debug(false)
         .warnings(false)
+        .cargo_warnings(false)
         .cargo_metadata(false);
     build
 }

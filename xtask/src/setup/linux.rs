@@ -13,6 +13,7 @@ use crate::{
     folder,
     process::{self, say},
     project::Project,
+    python,
 };
 
 /// Makes `.mlx/` and `.cargo/mlx.toml`. The folder appears complete or not at all, so that an
@@ -42,6 +43,7 @@ pub(super) fn run(project: &Project, backend: Option<Backend>) -> Result<()> {
 }
 
 fn build(project: &Project, backend: Backend, work: &Path) -> Result<()> {
+    python::pip()?;
     let compiler = Compiler::find()?;
     folder::empty(work)?;
     for name in ["site", "lib", "bindings"] {
