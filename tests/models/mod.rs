@@ -4,4 +4,5 @@ mod batching;
 mod damaged;
 mod files;
 mod golden;
+mod real;
 mod running;
