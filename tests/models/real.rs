@@ -42,6 +42,7 @@ fn golden(name: &str) -> Golden {
 }
 
 /// The executor of an alias, if its file is in the cache folder.
+#[expect(clippy::print_stdout, reason = "says why a test did nothing")]
 fn cached(name: &str) -> Option<MlxExecutor> {
     let cache = Sources::from_environment(|name| env::var(name).ok()).cache;
     let Some(path) = alias::find(name).and_then(|alias| alias::cached(alias, &cache)) else {
