@@ -25,6 +25,8 @@ pub mod load;
 
 pub mod model;
 
+pub mod cache;
+
 pub mod engine;
 
 pub mod responses;

@@ -71,9 +71,9 @@ impl EventSink {
     }
 
     /// Whether there is room for what a step may report. A sequence that goes on after a step with
-    /// room reports two events at most, so a place for `Finished` is always left.
+    /// room has reported one event, so a place for `Finished` is always left.
     pub(super) fn has_room(&self) -> bool {
-        self.sender.capacity() >= EngineOptions::EVENTS_BUFFERED_MIN
+        self.sender.capacity() >= EngineOptions::STEP_EVENTS_MAX
     }
 
     /// Whether at least half of the channel is free.

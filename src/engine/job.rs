@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
+    cache::CacheScope,
     id::TokenId,
     sampling::{Choice, SamplingParams},
 };
@@ -18,14 +19,19 @@ pub struct Job {
     pub sampling: SamplingParams,
     /// Tokens that end the answer; empty to ignore them.
     pub end_tokens: Arc<[TokenId]>,
+    /// Whose key/value memories it may begin with, and who may reuse its own.
+    pub cache_scope: CacheScope,
 }
 
-/// What a running job reports, in this order: `Prefilled`, `Token`…, `Finished`.
+/// What a job reports, in this order: `Accepted`, `Token`…, `Finished`. Only an engine that ends
+/// before it has taken the job in reports `Finished` alone.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TokenEvent {
-    /// The prompt is in key/value memory.
-    Prefilled {
-        /// Tokens of the prompt that came from the prefix cache.
+    /// The engine has the job. Comes at once, however long the job waits then.
+    Accepted {
+        /// Tokens at the beginning of the prompt that are in key/value memory and will not be
+        /// read. They are kept for the job; should running ones need all memory before it begins,
+        /// it is read in full after all, as any that loses its memory.
         cached_tokens: usize,
     },
     /// One more token of the answer; never an end token.

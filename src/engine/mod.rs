@@ -2,7 +2,8 @@
 //!
 //! The engine knows no text, no JSON, no session and no HTTP. Sequences are batched continuously:
 //! each step runs one token of every sequence that decodes and chunks of the prompts that are still
-//! read, and sequences join and leave between steps.
+//! read, and sequences join and leave between steps. What a sequence leaves behind in key/value memory
+//! goes into the prefix cache, for prompts that begin like it.
 
 mod events;
 mod handle;

@@ -10,18 +10,24 @@ pub struct EngineOptions {
     /// Prompt tokens read in one step, at least 1. More read faster, fewer leave shorter gaps
     /// between the tokens of answers meanwhile.
     pub step_prefill_tokens_max: usize,
-    /// Bytes of key/value memory of all sequences together. Where one sequence of the model's
-    /// context length would take more, it bounds the context length too.
+    /// Bytes of key/value memory of all sequences and the prefix cache together; sequences come
+    /// first. Where one sequence of the model's context length would take more, it bounds the
+    /// context length too.
     pub kv_bytes_max: usize,
+    /// Bytes of key/value memory that the prefix cache may hold of these; 0 for no cache.
+    pub cache_bytes_max: usize,
     /// Events kept for a reader that does not keep up, at least
     /// [`EVENTS_BUFFERED_MIN`](Self::EVENTS_BUFFERED_MIN); then its sequence pauses.
     pub events_buffered_max: usize,
 }
 
 impl EngineOptions {
-    /// The smallest [`events_buffered_max`](Self::events_buffered_max): what a step can report of
-    /// one sequence, which is `Prefilled`, `Token` and `Finished`.
-    pub const EVENTS_BUFFERED_MIN: usize = 3;
+    /// The smallest [`events_buffered_max`](Self::events_buffered_max): `Accepted` and what a step
+    /// can report of one sequence.
+    pub const EVENTS_BUFFERED_MIN: usize = 1 + Self::STEP_EVENTS_MAX;
+
+    /// What a step can report of one sequence: `Token` and `Finished`.
+    pub(super) const STEP_EVENTS_MAX: usize = 2;
 
     /// What is wrong with these bounds, if anything.
     pub(super) fn check(&self) -> Result<(), String> {
@@ -56,6 +62,7 @@ impl Default for EngineOptions {
             waiting_max: 64,
             step_prefill_tokens_max: 512,
             kv_bytes_max: 4 << 30,
+            cache_bytes_max: 4 << 30,
             events_buffered_max: 64,
         }
     }

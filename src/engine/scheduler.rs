@@ -9,6 +9,8 @@
 //! - Answers grow, so at times a young one no longer fits. It is evicted: it loses its key/value
 //!   memory and is read again later, answer and all.
 //! - A sequence that waits for its reader claims nothing. It keeps its memory while there is room.
+//! - A prefix in the cache shortens what a sequence has to run, but not its claim, because it takes
+//!   memory of its own with its first step.
 //! - Every running sequence that has one token left to run (it decodes) runs it. The prefill budget
 //!   goes half to the oldest that still reads its prompt, so that the longest prompt advances, and
 //!   else to those with the least left, so that a short prompt does not wait for a long one.
@@ -32,6 +34,9 @@ pub(super) struct View {
     /// How many of them are in key/value memory; always fewer, because the last token's logits
     /// are still to come.
     pub(super) cached: usize,
+    /// How much key/value memory of its own it has, in tokens: none while what is cached is only
+    /// shared with the prefix cache, else `cached`.
+    pub(super) held: usize,
     /// Whether its reader has room for what a step reports. Once it has, it has until the sequence
     /// generates a token, because nobody else fills the room; that every job ends rests on this.
     pub(super) ready: bool,
@@ -81,7 +86,7 @@ fn running(limits: &Limits, sequences: &[View]) -> Vec<usize> {
         if running.len() == limits.running_max {
             break;
         }
-        let joins = view.cached == 0 && !running.is_empty();
+        let joins = view.held == 0 && !running.is_empty();
         let growth = if joins {
             limits.kv_tokens_max / GROWTH_SHARE
         } else {
@@ -103,10 +108,10 @@ fn keep_or_evict(limits: &Limits, sequences: &[View], running: &[usize]) -> Vec<
         if running.binary_search(&index).is_ok() {
             return Decision::Keep;
         }
-        if view.cached > free {
+        if view.held > free {
             return Decision::Evict;
         }
-        free -= view.cached;
+        free -= view.held;
         Decision::Keep
     };
     sequences
@@ -167,6 +172,7 @@ mod tests {
         View {
             tokens,
             cached,
+            held: cached,
             ready: true,
         }
     }
@@ -256,6 +262,18 @@ mod tests {
             &[stalled(20, 19), stalled(20, 19), view(30, 29)],
             &[Keep, Evict, Run(1)],
         );
+    }
+
+    #[test]
+    fn a_prefix_in_the_cache_is_not_read_but_claimed() {
+        let shared = |tokens, cached| View {
+            held: 0,
+            ..view(tokens, cached)
+        };
+        check(&[shared(30, 29), shared(9, 3)], &[Run(1), Run(6)]);
+        check(&[view(40, 39), shared(30, 29)], &[Run(1), Keep]);
+        check(&[view(30, 29), shared(31, 29)], &[Run(1), Keep]);
+        check(&[view(64, 63), shared(64, 63)], &[Run(1), Keep]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::{Finish, GeneratedToken, Job, TokenEvent, events::EventSink, scheduler::View};
 use crate::{
+    cache::{CacheScope, Pin, PrefixCache},
     id::TokenId,
     model::exec::{KvMemory, Slot},
     sampling::{Sampler, Workspace},
@@ -29,37 +30,71 @@ pub(super) struct Sequence<K> {
     max_new_tokens: usize,
     end_tokens: Arc<[TokenId]>,
     sampler: Sampler,
-    /// Memory of the first tokens; none before the first step and after an eviction.
+    /// Memory of the first tokens, if there is one.
     kv: Option<K>,
+    /// While the memory is only shared with the prefix cache: before the sequence's first step.
+    pin: Option<Pin>,
+    cache_scope: CacheScope,
+    /// Whether it has lost a memory and has none since.
+    evicted: bool,
     events: EventSink,
     _place: OwnedSemaphorePermit,
 }
 
 impl<K: KvMemory> Sequence<K> {
-    pub(super) fn new(submission: Submission) -> Self {
+    /// Pins the longest prefix of the prompt that the cache has, and reports its length.
+    pub(super) fn new(submission: Submission, cache: &mut PrefixCache<K>) -> Self {
         let Submission { job, events, place } = submission;
-        Self {
+        let mut sequence = Self {
             sampler: Sampler::new(job.sampling, &job.prompt),
             prompt_len: job.prompt.len(),
             tokens: job.prompt,
             max_new_tokens: job.max_new_tokens,
             end_tokens: job.end_tokens,
             kv: None,
+            pin: None,
+            cache_scope: job.cache_scope,
+            evicted: false,
             events,
             _place: place,
+        };
+        sequence.share(cache);
+        sequence.events.emit(TokenEvent::Accepted {
+            cached_tokens: sequence.cached(),
+        });
+        sequence
+    }
+
+    fn share(&mut self, cache: &mut PrefixCache<K>) {
+        if let Some(hit) = cache.find(self.cache_scope, &self.tokens) {
+            self.kv = Some(hit.kv);
+            self.pin = Some(hit.pin);
         }
+    }
+
+    /// Prepares it for a step that may run `count` tokens; returns how many it has to run. Its
+    /// memory is its own from now on. A memory that was lost may have its beginning in the cache;
+    /// one that there never was had not when the job came, and that was reported.
+    pub(super) fn begin(&mut self, count: usize, cache: &mut PrefixCache<K>) -> usize {
+        if std::mem::take(&mut self.evicted) {
+            self.share(cache);
+        }
+        self.pin = None;
+        count.min(self.tokens.len() - self.cached())
     }
 
     /// What the scheduler knows of it. After an eviction half the reader's channel must be free
     /// before the tokens are read again, or a slow reader would cost that every few tokens.
     pub(super) fn view(&self) -> View {
-        let ready = match self.kv {
-            Some(_) => self.events.has_room(),
-            None => self.events.is_half_free(),
+        let held = self.held();
+        let ready = match held {
+            0 => self.events.is_half_free(),
+            _ => self.events.has_room(),
         };
         View {
             tokens: self.tokens.len(),
             cached: self.cached(),
+            held,
             ready,
         }
     }
@@ -69,9 +104,20 @@ impl<K: KvMemory> Sequence<K> {
         self.events.is_closed()
     }
 
-    /// Bytes of key/value memory; `None` without one.
+    /// Tokens in key/value memory of its own.
+    pub(super) fn held(&self) -> usize {
+        if self.is_pinned() { 0 } else { self.cached() }
+    }
+
+    /// Bytes of key/value memory of its own; `None` without one.
     pub(super) fn kv_bytes(&self) -> Option<usize> {
-        self.kv.as_ref().map(KvMemory::bytes)
+        let own = self.kv.as_ref().filter(|_| !self.is_pinned());
+        own.map(KvMemory::bytes)
+    }
+
+    /// Whether its memory is only shared with the prefix cache.
+    pub(super) fn is_pinned(&self) -> bool {
+        self.pin.is_some()
     }
 
     /// Whether it waits for the next token of its answer, not for its prompt.
@@ -98,6 +144,17 @@ impl<K: KvMemory> Sequence<K> {
     /// Gives its memory back; it can be read again.
     pub(super) fn evict(&mut self) {
         self.kv = None;
+        self.pin = None;
+        self.evicted = true;
+    }
+
+    /// Leaves its memory to the cache.
+    pub(super) fn retire(&mut self, cache: &mut PrefixCache<K>) {
+        if !self.is_pinned()
+            && let Some(kv) = self.kv.take()
+        {
+            cache.insert(self.cache_scope, &self.tokens[..kv.len()], kv);
+        }
     }
 
     /// Chooses the next token from the logits after the last one and reports it. Returns how the
@@ -108,9 +165,6 @@ impl<K: KvMemory> Sequence<K> {
         context_length: usize,
         work: &mut Workspace,
     ) -> Option<Finish> {
-        if self.tokens.len() == self.prompt_len {
-            self.events.emit(TokenEvent::Prefilled { cached_tokens: 0 });
-        }
         let choice = match self.sampler.choose(logits, self.tokens.len() as u64, work) {
             Ok(choice) => choice,
             Err(error) => return Some(Finish::Failed(error.to_string())),
@@ -132,6 +186,7 @@ impl<K: KvMemory> Sequence<K> {
         self.events.finish(finish);
     }
 
+    /// Tokens in key/value memory.
     fn cached(&self) -> usize {
         self.kv.as_ref().map_or(0, KvMemory::len)
     }

@@ -1,14 +1,16 @@
 //! What the engine is doing, as numbers.
 
+use crate::cache::CacheStats;
+
 /// A snapshot taken between two steps. Counters count from the start of the engine.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EngineStats {
-    /// Sequences that hold key/value memory.
+    /// Sequences that hold key/value memory of their own.
     pub running: usize,
     /// Jobs that hold none: on their way to the engine's thread, not begun, or set aside until there
     /// is room again.
     pub waiting: usize,
-    /// Bytes of key/value memory held.
+    /// Bytes of that memory.
     pub kv_bytes: usize,
     /// Steps run.
     pub steps: u64,
@@ -16,6 +18,9 @@ pub struct EngineStats {
     pub prefilled_tokens: u64,
     /// Tokens generated, end tokens included.
     pub generated_tokens: u64,
-    /// Times a sequence lost its key/value memory to make room for others.
+    /// Times a sequence lost its key/value memory, or its prefix in the cache, to make room for
+    /// others.
     pub evictions: u64,
+    /// The prefix cache.
+    pub cache: CacheStats,
 }

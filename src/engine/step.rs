@@ -6,6 +6,7 @@ use super::{
     sequence::{Sequence, Submission},
 };
 use crate::{
+    cache::PrefixCache,
     model::exec::{ExecError, Executor, KvMemory, Slot},
     sampling::Workspace,
 };
@@ -17,6 +18,8 @@ pub(super) struct Engine<E: Executor> {
     context_length: usize,
     /// Oldest first.
     sequences: Vec<Sequence<E::Kv>>,
+    cache: PrefixCache<E::Kv>,
+    kv_bytes_max: usize,
     /// Logits of the last step, one row for each sequence that wanted them.
     logits: Vec<f32>,
     work: Workspace,
@@ -51,6 +54,8 @@ impl<E: Executor> Engine<E> {
             },
             executor,
             sequences: Vec::new(),
+            cache: PrefixCache::new(options.cache_bytes_max),
+            kv_bytes_max: options.kv_bytes_max,
             logits: Vec::new(),
             work: Workspace::default(),
             stats: EngineStats::default(),
@@ -69,7 +74,8 @@ impl<E: Executor> Engine<E> {
 
     /// Takes in a job as the youngest.
     pub(super) fn admit(&mut self, submission: Submission) {
-        self.sequences.push(Sequence::new(submission));
+        let sequence = Sequence::new(submission, &mut self.cache);
+        self.sequences.push(sequence);
     }
 
     /// Whether no job is left.
@@ -90,6 +96,7 @@ impl<E: Executor> Engine<E> {
         EngineStats {
             running: held().count(),
             kv_bytes: held().sum(),
+            cache: self.cache.stats(),
             ..self.stats
         }
     }
@@ -97,10 +104,12 @@ impl<E: Executor> Engine<E> {
     /// Runs one step. Returns whether there was anything to run; if not, nothing will be until a
     /// job comes or a reader reads or goes.
     pub(super) fn step(&mut self) -> bool {
-        self.sequences.retain(|sequence| !sequence.is_abandoned());
+        self.retire_abandoned();
         let views: Vec<_> = self.sequences.iter().map(Sequence::view).collect();
-        let plan = scheduler::plan(&self.limits, &views);
+        let mut plan = scheduler::plan(&self.limits, &views);
         self.evict(&plan);
+        self.begin(&mut plan);
+        self.shrink_cache(&plan);
         if !plan
             .iter()
             .any(|decision| matches!(decision, Decision::Run(_)))
@@ -115,11 +124,52 @@ impl<E: Executor> Engine<E> {
         true
     }
 
+    fn retire_abandoned(&mut self) {
+        self.sequences.retain_mut(|sequence| {
+            let abandoned = sequence.is_abandoned();
+            if abandoned {
+                sequence.retire(&mut self.cache);
+            }
+            !abandoned
+        });
+    }
+
     fn evict(&mut self, plan: &[Decision]) {
         for (sequence, decision) in self.sequences.iter_mut().zip(plan) {
             if *decision == Decision::Evict {
                 sequence.evict();
                 self.stats.evictions += 1;
+            }
+        }
+    }
+
+    fn begin(&mut self, plan: &mut [Decision]) {
+        for (sequence, decision) in self.sequences.iter_mut().zip(plan) {
+            if let Decision::Run(tokens) = decision {
+                *tokens = sequence.begin(*tokens, &mut self.cache);
+            }
+        }
+    }
+
+    /// Leaves the cache what the sequences do not take in the step that is planned. When only
+    /// pinned memories are left and still too many, the youngest that wait go without.
+    fn shrink_cache(&mut self, plan: &[Decision]) {
+        let taken = |(sequence, decision): (&Sequence<E::Kv>, &Decision)| match *decision {
+            Decision::Run(tokens) => sequence.held() + tokens,
+            Decision::Keep | Decision::Evict => sequence.held(),
+        };
+        let tokens: usize = self.sequences.iter().zip(plan).map(taken).sum();
+        let bytes = tokens * self.executor.kv_bytes_per_token();
+        let free = self.kv_bytes_max.saturating_sub(bytes);
+        self.cache.shrink(free);
+        for sequence in self.sequences.iter_mut().rev() {
+            if self.cache.bytes() <= free {
+                return;
+            }
+            if sequence.is_pinned() {
+                sequence.evict();
+                self.stats.evictions += 1;
+                self.cache.shrink(free);
             }
         }
     }
@@ -167,6 +217,9 @@ impl<E: Executor> Engine<E> {
             self.stats.generated_tokens += 1;
             match sequence.extend(row, self.context_length, &mut self.work) {
                 Some(finish) => {
+                    if !matches!(finish, Finish::Failed(_)) {
+                        sequence.retire(&mut self.cache);
+                    }
                     sequence.finish(finish);
                     false
                 }
@@ -176,7 +229,8 @@ impl<E: Executor> Engine<E> {
     }
 
     /// Ends the sequences of a step that failed, because their memories are undefined. The others
-    /// go on: what failed may be one step's size, and their memories are untouched.
+    /// go on: what failed may be one step's size, and memories of their own are untouched. What the
+    /// cache has may share with those that failed, so nobody goes on with that.
     fn fail(&mut self, plan: &[Decision], error: &ExecError) {
         let mut decisions = plan.iter();
         let mut failed = 0;
@@ -188,6 +242,12 @@ impl<E: Executor> Engine<E> {
             }
             !ran
         });
+        self.cache.clear();
+        let pinned = self
+            .sequences
+            .iter_mut()
+            .filter(|sequence| sequence.is_pinned());
+        pinned.for_each(Sequence::evict);
         tracing::error!(%error, sequences = failed, "a step of the engine failed");
     }
 }

@@ -101,11 +101,12 @@ fn run<E: Executor, B: FnOnce() -> Result<E, String>>(
     if let Err(panic) = served {
         let reason = format!("the engine panicked: {}", panic_text(&*panic));
         tracing::error!(reason, "the engine stops");
+        let finish = Finish::Failed(reason);
         inbox
             .submissions
             .try_iter()
-            .for_each(|submission| engine.admit(submission));
-        engine.finish_all(&Finish::Failed(reason));
+            .for_each(|mut submission| submission.events.finish(finish.clone()));
+        engine.finish_all(&finish);
     }
     stats.send_replace(engine.stats());
 }

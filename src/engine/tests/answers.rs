@@ -80,10 +80,7 @@ async fn alternatives_come_with_their_probabilities() {
             ..job([5, 6])
         })
         .expect("a place");
-    assert_eq!(
-        stream.next().await,
-        Some(TokenEvent::Prefilled { cached_tokens: 0 })
-    );
+    assert_eq!(accepted(&mut stream).await, 0);
     let Some(TokenEvent::Token(token)) = stream.next().await else {
         panic!("no token");
     };
@@ -109,6 +106,7 @@ fn noisy(seed: u32) -> Job {
             ..SamplingParams::default()
         },
         end_tokens: [0].into(),
+        cache_scope: CacheScope::default(),
     }
 }
 

@@ -143,6 +143,10 @@ async fn steps_and_memory_stay_within_their_bounds() {
             "{step:?}"
         );
     }
-    settle(&engine, is_idle).await;
-    assert_eq!(memories.load(std::sync::atomic::Ordering::SeqCst), 0);
+    let stats = settle(&engine, is_idle).await;
+    assert_eq!(
+        memories.load(std::sync::atomic::Ordering::SeqCst),
+        stats.cache.memories
+    );
+    assert!(stats.cache.bytes <= KV_TOKENS * 16, "{stats:?}");
 }

@@ -30,7 +30,7 @@ async fn a_step_that_fails_ends_its_jobs_and_the_engine_goes_on() {
 #[tokio::test]
 async fn a_job_outside_the_step_that_fails_is_untouched() {
     let options = EngineOptions {
-        events_buffered_max: 4,
+        events_buffered_max: 3,
         ..EngineOptions::default()
     };
     let engine = engine(options, repeat(100).failing_at(5));

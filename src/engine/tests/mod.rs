@@ -6,6 +6,7 @@ mod cancel;
 mod failure;
 mod fairness;
 mod noise;
+mod reuse;
 mod schedules;
 
 use std::{
@@ -20,7 +21,7 @@ use super::{
     scripted::{ScriptedExecutor, ScriptedStep},
     *,
 };
-use crate::{id::TokenId, sampling::SamplingParams};
+use crate::{cache::CacheScope, id::TokenId, sampling::SamplingParams};
 
 const VOCAB_SIZE: usize = 1000;
 const END: TokenId = 999;
@@ -50,6 +51,7 @@ fn job(prompt: impl IntoIterator<Item = TokenId>) -> Job {
             ..SamplingParams::default()
         },
         end_tokens: [END].into(),
+        cache_scope: CacheScope::default(),
     }
 }
 
@@ -63,21 +65,25 @@ async fn next(stream: &mut TokenStream) -> Option<TokenEvent> {
 
 /// Reads to the end: the tokens and how the job ended. Checks the order of events.
 async fn read(mut stream: TokenStream) -> (Vec<TokenId>, Finish) {
+    accepted(&mut stream).await;
+    read_on(stream).await
+}
+
+/// Reads the first event: how many tokens of the prompt were cached.
+async fn accepted(stream: &mut TokenStream) -> usize {
+    match next(stream).await {
+        Some(TokenEvent::Accepted { cached_tokens }) => cached_tokens,
+        other => panic!("not accepted first: {other:?}"),
+    }
+}
+
+/// Reads what follows the first event.
+async fn read_on(mut stream: TokenStream) -> (Vec<TokenId>, Finish) {
     let mut tokens = Vec::new();
-    let mut prefilled = false;
     while let Some(event) = next(&mut stream).await {
         match event {
-            TokenEvent::Prefilled { .. } => {
-                assert!(
-                    tokens.is_empty() && !prefilled,
-                    "prefilled once, before any token"
-                );
-                prefilled = true;
-            }
-            TokenEvent::Token(token) => {
-                assert!(prefilled, "no token before the prompt is read");
-                tokens.push(token.id);
-            }
+            TokenEvent::Accepted { .. } => panic!("accepted twice"),
+            TokenEvent::Token(token) => tokens.push(token.id),
             TokenEvent::Finished(finish) => {
                 assert_eq!(stream.next().await, None, "nothing follows the end");
                 return (tokens, finish);

@@ -1,6 +1,8 @@
 //! A model whose logits depend on every token before, so that a token lost, repeated, misplaced or
 //! read from another sequence changes the answer.
 
+use std::{cell::RefCell, rc::Rc};
+
 use crate::{
     id::TokenId,
     model::exec::{ExecError, Executor, KvMemory, Slot},
@@ -19,19 +21,42 @@ pub(super) const HARMLESS_END: TokenId = 61;
 
 pub(super) struct NoiseExecutor;
 
-pub(super) struct NoiseKv(Vec<TokenId>);
+/// Shared and extended as a device's buffers are: in place by whoever stands at their end, which no
+/// other sees, else after copying.
+pub(super) struct NoiseKv {
+    buffer: Rc<RefCell<Vec<TokenId>>>,
+    len: usize,
+}
+
+impl NoiseKv {
+    fn tokens(&self) -> Vec<TokenId> {
+        self.buffer.borrow()[..self.len].to_vec()
+    }
+
+    fn extend(&mut self, tokens: &[TokenId]) {
+        if self.buffer.borrow().len() != self.len {
+            self.buffer = Rc::new(RefCell::new(self.tokens()));
+        }
+        self.buffer.borrow_mut().extend_from_slice(tokens);
+        self.len += tokens.len();
+    }
+}
 
 impl KvMemory for NoiseKv {
     fn len(&self) -> usize {
-        self.0.len()
+        self.len
     }
 
     fn bytes(&self) -> usize {
-        self.0.len()
+        self.buffer.borrow().len()
     }
 
     fn fork(&self, len: usize) -> Self {
-        Self(self.0[..len].to_vec())
+        assert!(len <= self.len, "a fork of {len} of {} tokens", self.len);
+        Self {
+            buffer: Rc::clone(&self.buffer),
+            len,
+        }
     }
 }
 
@@ -51,7 +76,10 @@ impl Executor for NoiseExecutor {
     }
 
     fn new_kv(&self) -> NoiseKv {
-        NoiseKv(Vec::new())
+        NoiseKv {
+            buffer: Rc::default(),
+            len: 0,
+        }
     }
 
     fn step(
@@ -62,10 +90,10 @@ impl Executor for NoiseExecutor {
         logits.clear();
         for slot in slots {
             if !slot.tokens.contains(&FORGOTTEN) {
-                slot.kv.0.extend_from_slice(slot.tokens);
+                slot.kv.extend(slot.tokens);
             }
             if slot.wants_logits && !slot.tokens.contains(&OMITTED) {
-                logits.extend(row(&slot.kv.0));
+                logits.extend(row(&slot.kv.tokens()));
             }
         }
         Ok(())

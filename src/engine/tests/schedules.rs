@@ -17,24 +17,29 @@ struct Simulated {
     pace: usize,
     generated: usize,
     cached: usize,
+    held: usize,
     unread: usize,
 }
 
 impl Simulated {
     fn view(&self) -> View {
-        let room = if self.cached == 0 { CHANNEL / 2 } else { 3 };
+        let room = if self.held == 0 { CHANNEL / 2 } else { 2 };
         View {
             tokens: self.prompt + self.generated,
             cached: self.cached,
+            held: self.held,
             ready: CHANNEL - self.unread >= room,
         }
     }
 
     fn apply(&mut self, step: usize, decision: Decision) {
         match decision {
-            Decision::Run(tokens) => self.cached += tokens,
+            Decision::Run(tokens) => {
+                self.cached += tokens;
+                self.held = self.cached;
+            }
             Decision::Keep => {}
-            Decision::Evict => self.cached = 0,
+            Decision::Evict => (self.cached, self.held) = (0, 0),
         }
         if self.cached == self.prompt + self.generated {
             self.generated += 1;
@@ -61,8 +66,8 @@ fn check_plan(limits: &Limits, views: &[View], plan: &[Decision]) -> Result<(), 
                 };
                 held += view.cached + tokens;
             }
-            Decision::Keep => held += view.cached,
-            Decision::Evict => prop_assert!(view.cached > 0, "nothing to evict"),
+            Decision::Keep => held += view.held,
+            Decision::Evict => prop_assert!(view.held > 0, "nothing to evict"),
         }
     }
     prop_assert!(running <= limits.running_max);
@@ -105,15 +110,17 @@ fn simulate(limits: &Limits, jobs: &[Simulated]) -> Result<usize, TestCaseError>
 }
 
 fn simulated() -> impl Strategy<Value = Simulated> {
-    (0usize..40, 1usize..60, 1usize..40, 1usize..9).prop_map(
-        |(arrives_at, prompt, answer, pace)| Simulated {
+    (0usize..40, 1usize..60, 1usize..40, 1usize..9, 0usize..60).prop_map(
+        |(arrives_at, prompt, answer, pace, known)| Simulated {
             arrives_at,
             prompt,
             answer,
             pace,
             generated: 0,
-            unread: 0,
-            cached: 0,
+            unread: 1,
+            // Some prompts begin in the cache.
+            cached: known.min(prompt - 1),
+            held: 0,
         },
     )
 }
@@ -138,6 +145,7 @@ proptest! {
         let limits = Limits { running_max, prefill_tokens_max: 16, kv_tokens_max: 20_000 };
         let views: Vec<View> = jobs.iter().map(|job| View {
             cached: job.prompt / 2,
+            held: job.prompt / 2,
             ..job.view()
         }).collect();
         prop_assert!(!plan(&limits, &views).contains(&Decision::Evict));

@@ -28,7 +28,8 @@ pub trait Executor {
     /// first).
     ///
     /// # Errors
-    /// When the device fails. The memories of the slots are then undefined and must be dropped.
+    /// When the device fails. The memories of the slots are then undefined and must be dropped, and
+    /// so must memories that share with them: forks that have not been extended since.
     fn step(
         &mut self,
         slots: &mut [Slot<'_, Self::Kv>],

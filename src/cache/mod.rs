@@ -1,0 +1,31 @@
+//! Key/value memories of sequences that have ended, kept for prompts that begin like them.
+//!
+//! Pure bookkeeping: it knows no device and no array, only a memory's length, its size and that
+//! it can be forked.
+
+mod prefix;
+
+#[cfg(test)]
+mod tests;
+
+pub use prefix::{Hit, Pin, PrefixCache};
+
+/// Whose memories a job may reuse and leave behind. How soon an answer begins tells whether its
+/// prompt was known, so jobs of owners that must not learn of each other have different scopes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct CacheScope(pub u64);
+
+/// What a cache holds and what it has done since it was made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CacheStats {
+    /// Memories held.
+    pub memories: usize,
+    /// Their bytes; what several share is counted for each.
+    pub bytes: usize,
+    /// Lookups that found a prefix.
+    pub hits: u64,
+    /// Tokens found by them, which need not be read again.
+    pub hit_tokens: u64,
+    /// Memories dropped to make room, least recently used first.
+    pub evictions: u64,
+}
