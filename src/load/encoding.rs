@@ -64,6 +64,13 @@ impl Encoding {
     }
 }
 
+impl Encoding {
+    /// Whether elements are plain floating-point numbers.
+    pub(super) fn is_float(self) -> bool {
+        matches!(self, Self::F32 | Self::F16 | Self::Bf16)
+    }
+}
+
 impl BlockType {
     /// Elements and bytes of one block.
     #[must_use]

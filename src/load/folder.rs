@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
+use super::mlx::{self, MlxPacking};
 use super::safetensors::SafeTensors;
 use super::{LoadError, ModelFiles, json};
 use crate::tokenizer::TokenizerSource;
@@ -18,6 +19,9 @@ pub(super) fn open(folder: &Path) -> Result<ModelFiles, LoadError> {
     }
     let tokenizer_config = object_or_empty(folder, "tokenizer_config.json")?;
     let chat_template = chat_template(folder, &tokenizer_config)?;
+    let packing =
+        MlxPacking::of(&config).map_err(|fault| fault.in_file(&folder.join("config.json")))?;
+    let tensors = mlx::unpacked(packing.as_ref(), Box::new(SafeTensors::open(folder)?))?;
     Ok(ModelFiles {
         path: folder.to_owned(),
         generation_config: object_or_empty(folder, "generation_config.json")?,
@@ -26,7 +30,7 @@ pub(super) fn open(folder: &Path) -> Result<ModelFiles, LoadError> {
             config: tokenizer_config,
         },
         chat_template,
-        tensors: Box::new(SafeTensors::open(folder)?),
+        tensors,
         config,
     })
 }

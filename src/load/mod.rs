@@ -11,6 +11,7 @@ mod gguf;
 mod hub;
 mod json;
 mod mapped;
+pub mod mlx;
 mod parallel;
 mod progress;
 mod resolve;
@@ -27,6 +28,7 @@ pub use encoding::{Block, BlockType, Encoding};
 pub use error::LoadError;
 pub use hub::Hub;
 use mapped::MappedFile;
+pub use mlx::MlxQuantization;
 pub use resolve::{Sources, resolve};
 
 /// A model's files, opened and checked, with nothing read into memory yet but metadata.
@@ -102,6 +104,11 @@ pub trait Tensors: Send + Sync {
     /// # Errors
     /// Names the tensor and file when it is missing, is not numeric, or has another size.
     fn read_f32(&self, name: &str, out: &mut [f32]) -> Result<(), LoadError>;
+    /// How a matrix of [`Encoding::U32`] is packed; its scales and biases are tensors beside it,
+    /// called `.scales` and `.biases` instead of `.weight`.
+    fn quantization(&self, _name: &str) -> Option<MlxQuantization> {
+        None
+    }
     /// What messages call a tensor: the file that holds it, and its name.
     fn place(&self, name: &str) -> String;
 }

@@ -7,3 +7,4 @@ mod gguf;
 mod gguf_writer;
 mod hub;
 mod hub_server;
+mod mlx;
