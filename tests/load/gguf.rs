@@ -245,63 +245,61 @@ fn impossible_tensors_are_refused() {
 
 #[test]
 fn impossible_metadata_is_refused() {
-    let with = |key: &str, value: Metadata| {
+    let cases = [
+        ("general.alignment", Metadata::U32(0), "is 0, not a power"),
+        ("general.alignment", Metadata::U32(33), "is 33, not a power"),
+        ("llama.block_count", Metadata::U32(0), "is 0"),
+        (
+            "llama.block_count",
+            Metadata::Bool(true),
+            "not a whole number",
+        ),
+        (
+            "llama.embedding_length",
+            Metadata::U32(3),
+            "4 heads cannot share",
+        ),
+        (
+            "llama.attention.layer_norm_rms_epsilon",
+            Metadata::F32(f32::NAN),
+            "finite",
+        ),
+        (
+            "llama.attention.value_length",
+            Metadata::U32(9),
+            "values of 9",
+        ),
+        (
+            "llama.attention.head_count",
+            Metadata::I32s(vec![4, 2]),
+            "differs between layers",
+        ),
+        ("llama.rope.dimension_count", Metadata::U32(4), "rotates 4"),
+        (
+            "tokenizer.ggml.tokens",
+            Metadata::Texts(vec!["t".into(); VOCABULARY + 1]),
+            "5 tokens",
+        ),
+        (
+            "tokenizer.ggml.token_type",
+            Metadata::I32s(vec![1; 3]),
+            "3 elements for 4 tokens",
+        ),
+        (
+            "tokenizer.ggml.eos_token_id",
+            Metadata::U32(4),
+            "eos_token_id` is 4",
+        ),
+    ];
+    for (key, value, words) in cases {
         let mut file = GgufFile::small("llama");
         file.set(key, value);
-        file
-    };
-    refused(
-        &with("general.alignment", Metadata::U32(0)),
-        &["general.alignment"],
-    );
-    refused(
-        &with("general.alignment", Metadata::U32(33)),
-        &["general.alignment"],
-    );
-    refused(
-        &with("llama.block_count", Metadata::U32(0)),
-        &["llama.block_count"],
-    );
-    refused(
-        &with("llama.block_count", Metadata::Bool(true)),
-        &["llama.block_count"],
-    );
-    refused(
-        &with("llama.embedding_length", Metadata::U32(3)),
-        &["4 heads cannot share"],
-    );
-    let nan = Metadata::F32(f32::NAN);
-    refused(
-        &with("llama.attention.layer_norm_rms_epsilon", nan),
-        &["rms_epsilon", "finite"],
-    );
-    refused(
-        &with("llama.attention.value_length", Metadata::U32(9)),
-        &["values of 9"],
-    );
-    refused(
-        &with("llama.rope.dimension_count", Metadata::U32(4)),
-        &["rotates 4"],
-    );
-    let wide = Metadata::Texts(vec!["t".to_owned(); VOCABULARY + 1]);
-    refused(
-        &with("tokenizer.ggml.tokens", wide),
-        &["token_embd.weight", "5 tokens"],
-    );
-    let types = Metadata::I32s(vec![1; 3]);
-    refused(
-        &with("tokenizer.ggml.token_type", types),
-        &["3 elements for 4 tokens"],
-    );
-    refused(
-        &with("tokenizer.ggml.eos_token_id", Metadata::U32(4)),
-        &["eos_token_id` is 4"],
-    );
-    let layers = Metadata::I32s(vec![4, 2]);
-    refused(
-        &with("llama.attention.head_count", layers),
-        &["differs between layers"],
-    );
+        refused(&file, &[words]);
+    }
+}
+
+#[test]
+fn missing_and_repeated_parts_are_refused() {
     for key in [
         "llama.context_length",
         "tokenizer.ggml.tokens",

@@ -5,7 +5,10 @@ use std::{borrow::Cow, collections::BTreeMap, fs, path::PathBuf};
 use safetensors::{Dtype, SafeTensors};
 use serde_json::{Map, Value};
 use stemma::{
-    load::{Encoding, LoadError, ModelFiles, TensorInfo, Tensors},
+    load::{
+        Encoding, LoadError, ModelFiles, TensorInfo, Tensors,
+        mlx::{self, MlxPacking},
+    },
     tokenizer::{GgufVocabulary, TokenizerSource},
 };
 
@@ -49,21 +52,25 @@ pub(crate) fn tensors(model: &str) -> TinyTensors {
     read_tensors(folder(model).join("model.safetensors"))
 }
 
-/// A model made of these parts.
-pub(crate) fn assemble(config: Map<String, Value>, tensors: TinyTensors) -> ModelFiles {
-    ModelFiles {
+/// A model made of these parts, if its packed matrices are whole.
+pub(crate) fn assemble(
+    config: Map<String, Value>,
+    tensors: TinyTensors,
+) -> Result<ModelFiles, LoadError> {
+    let packing = MlxPacking::of(&config)?;
+    Ok(ModelFiles {
         path: PathBuf::from("tiny.model"),
         config,
         generation_config: Map::new(),
         tokenizer: TokenizerSource::Gguf(GgufVocabulary::default()),
         chat_template: None,
-        tensors: Box::new(tensors),
-    }
+        tensors: mlx::unpacked(packing.as_ref(), Box::new(tensors))?,
+    })
 }
 
 /// A tiny model as it is.
 pub(crate) fn open(model: &str) -> ModelFiles {
-    assemble(config(model), tensors(model))
+    assemble(config(model), tensors(model)).expect("a whole model")
 }
 
 /// A prompt, and the logits that mlx-lm computed after each of its tokens.

@@ -1,13 +1,13 @@
 //! Reads named tensors into MLX arrays, each checked for presence and shape.
 
-use mlx_rs::{Array, Dtype as ArrayType, error::Exception, ops};
+use mlx_rs::{Array, Dtype as ArrayType, error::Exception};
 
 use super::{
     array::{self, from_vec},
     backend::Backend,
     linear::{Linear, Projection, Weight},
 };
-use crate::load::{Encoding, LoadError, Tensors};
+use crate::load::{LoadError, MlxQuantization, Tensors};
 
 type Result<T> = std::result::Result<T, LoadError>;
 
@@ -24,13 +24,6 @@ pub(super) struct Part<'a> {
     /// The tensor without its ending `.weight`.
     pub(super) name: &'a str,
     pub(super) rows: usize,
-}
-
-/// How an MLX-quantised tensor is packed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Packing {
-    bits: usize,
-    group_size: usize,
 }
 
 impl Weights<'_> {
@@ -77,7 +70,7 @@ impl Weights<'_> {
             return Ok(true);
         }
         let packings = parts.iter().map(|part| self.packing(*part, columns));
-        let packings: Vec<Option<Packing>> = packings.collect::<Result<_>>()?;
+        let packings: Vec<Option<MlxQuantization>> = packings.collect::<Result<_>>()?;
         Ok(packings.windows(2).all(|pair| pair[0] == pair[1]))
     }
 
@@ -113,13 +106,8 @@ impl Weights<'_> {
         let rows: usize = parts.iter().map(|part| part.rows).sum();
         let mut values = Vec::new();
         for part in parts {
-            match self.packing(*part, columns)? {
-                Some(packing) => self.append_decoded(&mut values, *part, columns, packing)?,
-                None => {
-                    let name = format!("{}.weight", part.name);
-                    self.append_f32(&mut values, &name, &[part.rows, columns])?;
-                }
-            }
+            let name = format!("{}.weight", part.name);
+            self.append_f32(&mut values, &name, &[part.rows, columns])?;
             values.reserve_exact(rows * columns - values.len());
         }
         self.typed(values, &[rows, columns])
@@ -127,9 +115,14 @@ impl Weights<'_> {
             .map_err(|error| failed(parts[0].name, &error))
     }
 
-    fn quantised(&self, parts: &[Part<'_>], columns: usize, packing: Packing) -> Result<Weight> {
+    fn quantised(
+        &self,
+        parts: &[Part<'_>],
+        columns: usize,
+        packing: MlxQuantization,
+    ) -> Result<Weight> {
         let rows: usize = parts.iter().map(|part| part.rows).sum();
-        let (words, groups) = packing.widths(columns);
+        let (words, groups) = (packing.words(columns), packing.groups(columns));
         let (mut packed, mut scales, mut biases) = (Vec::new(), Vec::new(), Vec::new());
         for part in parts {
             packed.extend(self.words(&format!("{}.weight", part.name))?);
@@ -149,78 +142,14 @@ impl Weights<'_> {
         make().map_err(|error: Exception| failed(parts[0].name, &error))
     }
 
-    /// How a tensor is packed, or `None` if it is not; checks the shapes of all its pieces.
-    fn packing(&self, part: Part<'_>, columns: usize) -> Result<Option<Packing>> {
+    /// How a matrix of this shape is packed, or `None` if it is not.
+    fn packing(&self, part: Part<'_>, columns: usize) -> Result<Option<MlxQuantization>> {
         let name = format!("{}.weight", part.name);
-        let info = self
-            .tensors
-            .info(&name)
-            .ok_or_else(|| self.missing(&name))?;
-        if info.encoding != Encoding::U32 {
-            return Ok(None);
-        }
-        let scales = format!("{}.scales", part.name);
-        let groups = self
-            .tensors
-            .info(&scales)
-            .ok_or_else(|| self.missing(&scales))?;
-        let packing = match (info.shape.as_slice(), groups.shape.as_slice()) {
-            (&[_, words], &[_, groups]) => Packing::of(words, groups, columns),
-            _ => None,
-        };
-        let Some(packing) = packing else {
-            return Err(self.wrong(
-                &name,
-                &format!(
-                    "has shape {:?} and scales {:?}, which is no quantisation of rows of {columns}",
-                    info.shape, groups.shape
-                ),
-            ));
-        };
-        let (words, groups) = packing.widths(columns);
-        self.expect(&name, &[part.rows, words])?;
-        self.expect(&scales, &[part.rows, groups])?;
-        self.expect(&format!("{}.biases", part.name), &[part.rows, groups])?;
-        Ok(Some(packing))
+        self.expect(&name, &[part.rows, columns])?;
+        Ok(self.tensors.quantization(&name))
     }
 
-    fn append_decoded(
-        &self,
-        values: &mut Vec<f32>,
-        part: Part<'_>,
-        columns: usize,
-        packing: Packing,
-    ) -> Result<()> {
-        let (words, groups) = packing.widths(columns);
-        let (mut scales, mut biases) = (Vec::new(), Vec::new());
-        self.append_f32(
-            &mut scales,
-            &format!("{}.scales", part.name),
-            &[part.rows, groups],
-        )?;
-        self.append_f32(
-            &mut biases,
-            &format!("{}.biases", part.name),
-            &[part.rows, groups],
-        )?;
-        let packed = self.words(&format!("{}.weight", part.name))?;
-        let decode = || {
-            let decoded = ops::dequantize(
-                from_vec(packed, &[part.rows, words])?,
-                from_vec(scales, &[part.rows, groups])?,
-                &from_vec(biases, &[part.rows, groups])?,
-                array::dim(packing.group_size),
-                array::dim(packing.bits),
-            )?;
-            decoded
-                .to_vec_exact::<f32>()
-                .map_err(|error| Exception::custom(error.to_string()))
-        };
-        values.extend(decode().map_err(|error| failed(part.name, &error))?);
-        Ok(())
-    }
-
-    /// The words of a tensor of [`Encoding::U32`].
+    /// The words of a packed matrix.
     fn words(&self, name: &str) -> Result<Vec<u32>> {
         let bytes = self.tensors.bytes(name)?;
         let (words, rest) = bytes.as_chunks::<4>();
@@ -265,58 +194,7 @@ impl Weights<'_> {
     }
 }
 
-impl Packing {
-    /// Reads the packing off the widths of a row of `columns` elements: `words` packed words and
-    /// `groups` scales.
-    fn of(words: usize, groups: usize, columns: usize) -> Option<Self> {
-        if columns == 0 || groups == 0 || !columns.is_multiple_of(groups) {
-            return None;
-        }
-        let bit_count = words.checked_mul(32)?;
-        let packing = Self {
-            bits: bit_count / columns,
-            group_size: columns / groups,
-        };
-        let is_known = matches!(packing.bits, 2 | 3 | 4 | 5 | 6 | 8)
-            && matches!(packing.group_size, 32 | 64 | 128)
-            && bit_count.is_multiple_of(columns);
-        is_known.then_some(packing)
-    }
-
-    /// Words and groups of a row.
-    fn widths(self, columns: usize) -> (usize, usize) {
-        (columns * self.bits / 32, columns / self.group_size)
-    }
-}
-
 /// What MLX said about a tensor.
 fn failed(name: &str, error: &Exception) -> LoadError {
     LoadError(format!("MLX failed on tensor `{name}`: {error}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn packings_are_read_off_shapes() {
-        assert_eq!(
-            Packing::of(8, 1, 64),
-            Some(Packing {
-                bits: 4,
-                group_size: 64
-            })
-        );
-        assert_eq!(
-            Packing::of(48, 4, 256),
-            Some(Packing {
-                bits: 6,
-                group_size: 64
-            })
-        );
-        assert_eq!(Packing::of(8, 3, 64), None);
-        assert_eq!(Packing::of(7, 1, 64), None);
-        assert_eq!(Packing::of(8, 0, 64), None);
-        assert_eq!(Packing::of(usize::MAX, 1, 64), None);
-    }
 }
