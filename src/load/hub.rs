@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use hf_hub::api::Progress;
-use hf_hub::api::sync::{Api, ApiBuilder, ApiError, ApiRepo};
+use hf_hub::api::sync::{Api, ApiBuilder, ApiError};
+use hf_hub::api::{Progress, RepoInfo};
 use hf_hub::{Cache, Repo, RepoType};
 use indicatif::ProgressBar;
 
@@ -82,41 +82,35 @@ impl Hub {
 
     /// Downloads what is missing of a model; the folder or file that can then be opened.
     pub(super) fn fetch(&self, wanted: &Wanted) -> Result<PathBuf, LoadError> {
-        let fault = |error: &ApiError| self.fault(&wanted.repository, error);
-        let api = self.api().map_err(|error| fault(&error))?;
-        let repository = &wanted.repository;
-        let listed = match api.model(repository.clone()).info() {
-            Ok(listed) => listed,
-            Err(error) if is_unreachable(&error) => return self.offline(wanted, &error),
-            Err(error) => return Err(fault(&error)),
-        };
-        let files: Vec<String> = listed
-            .siblings
-            .into_iter()
-            .map(|file| file.rfilename)
-            .collect();
-        let files = select(wanted, &files)?;
-        // All files come from the one commit that was listed, whatever is pushed meanwhile.
-        let at = |revision: &str| {
-            Repo::with_revision(repository.clone(), RepoType::Model, revision.to_owned())
-        };
-        let pinned = api.repo(at(&listed.sha));
-        let snapshot = self.cache().repo(at(REVISION)).pointer_path(&listed.sha);
-        for file in files {
-            if !snapshot.join(&file).exists() {
-                download(&pinned, &file).map_err(|error| fault(&error))?;
-            }
+        let fault = |error| self.fault(wanted, &error);
+        let api = self.api().map_err(fault)?;
+        match api.repo(wanted.at(REVISION)).info() {
+            Ok(listed) => self.download(&api, wanted, listed),
+            Err(error) => self.downloaded_before(wanted, &error),
         }
-        self.cache()
-            .repo(at(REVISION))
-            .create_ref(&listed.sha)
-            .map_err(|error| fault(&error.into()))?;
+    }
+
+    /// Downloads the files that are not here yet. All come from the one commit that was listed,
+    /// whatever is pushed meanwhile.
+    fn download(&self, api: &Api, wanted: &Wanted, listed: RepoInfo) -> Result<PathBuf, LoadError> {
+        let fault = |error| self.fault(wanted, &error);
+        let files = listed.siblings.into_iter().map(|file| file.rfilename);
+        let files = select(wanted, &files.collect::<Vec<_>>())?;
+        let main = self.cache().repo(wanted.at(REVISION));
+        let snapshot = main.pointer_path(&listed.sha);
+        let pinned = api.repo(wanted.at(&listed.sha));
+        for file in files.iter().filter(|file| !snapshot.join(file).exists()) {
+            let bar = Bar(bytes_bar(file, 0));
+            pinned.download_with_progress(file, bar).map_err(fault)?;
+        }
+        main.create_ref(&listed.sha)
+            .map_err(|error| fault(error.into()))?;
         Ok(wanted.within(&snapshot))
     }
 
-    /// What an earlier run downloaded, where the hub cannot be reached.
-    fn offline(&self, wanted: &Wanted, error: &ApiError) -> Result<PathBuf, LoadError> {
-        let repo = Repo::new(wanted.repository.clone(), RepoType::Model);
+    /// What an earlier run downloaded, where the hub does not list the repository now.
+    fn downloaded_before(&self, wanted: &Wanted, error: &ApiError) -> Result<PathBuf, LoadError> {
+        let repo = wanted.at(REVISION);
         let reference = self
             .cache
             .join(repo.folder_name())
@@ -124,20 +118,16 @@ impl Hub {
             .join(REVISION);
         let commit = fs::read_to_string(reference).ok();
         let snapshot = commit.map(|commit| self.cache().repo(repo).pointer_path(commit.trim()));
-        match snapshot
+        let path = snapshot
             .map(|snapshot| wanted.within(&snapshot))
-            .filter(|path| path.exists())
-        {
-            None => Err(self.fault(&wanted.repository, error)),
-            Some(path) => {
-                tracing::warn!(
-                    repository = wanted.repository,
-                    %error,
-                    "the hub cannot be reached: using what was downloaded before"
-                );
-                Ok(path)
-            }
-        }
+            .filter(|path| path.exists());
+        let path = path.ok_or_else(|| self.fault(wanted, error))?;
+        tracing::warn!(
+            repository = wanted.repository,
+            %error,
+            "the hub does not list the repository: using what was downloaded before"
+        );
+        Ok(path)
     }
 
     fn api(&self) -> Result<Api, ApiError> {
@@ -155,21 +145,25 @@ impl Hub {
         Cache::new(self.cache.clone())
     }
 
-    fn fault(&self, repository: &str, error: &ApiError) -> LoadError {
+    fn fault(&self, wanted: &Wanted, error: &ApiError) -> LoadError {
         let endpoint = self.endpoint.as_deref().unwrap_or("the Hugging Face Hub");
-        let hint = match status(error) {
-            Some(401 | 403 | 404) => {
-                " (is the name right? repositories that are not public need a token in HF_TOKEN)"
-            }
-            _ => "",
-        };
         LoadError(format!(
-            "`{repository}` cannot be fetched from {endpoint}: {error}{hint}"
+            "`{}` cannot be fetched from {endpoint}: {error} (check the name, the network and, if \
+             it is not public, the token in HF_TOKEN)",
+            wanted.repository
         ))
     }
 }
 
 impl Wanted {
+    fn at(&self, revision: &str) -> Repo {
+        Repo::with_revision(
+            self.repository.clone(),
+            RepoType::Model,
+            revision.to_owned(),
+        )
+    }
+
     fn within(&self, snapshot: &Path) -> PathBuf {
         match &self.file {
             Some(file) => snapshot.join(file),
@@ -229,10 +223,6 @@ fn is_needed(file: &str) -> bool {
     !file.contains('/') && (weights || NAMES.contains(&file))
 }
 
-fn download(repository: &ApiRepo, file: &str) -> Result<PathBuf, ApiError> {
-    repository.download_with_progress(file, Bar(bytes_bar(file, 0)))
-}
-
 /// The progress of one file.
 struct Bar(ProgressBar);
 
@@ -249,20 +239,4 @@ impl Progress for Bar {
     fn finish(&mut self) {
         self.0.finish_and_clear();
     }
-}
-
-/// The status that the hub answered with, if it answered.
-fn status(error: &ApiError) -> Option<u16> {
-    match error {
-        ApiError::RequestError(error) => match **error {
-            ureq::Error::StatusCode(status) => Some(status),
-            _ => None,
-        },
-        ApiError::TooManyRetries(error) => status(error),
-        _ => None,
-    }
-}
-
-fn is_unreachable(error: &ApiError) -> bool {
-    matches!(error, ApiError::RequestError(_)) && status(error).is_none_or(|status| status >= 500)
 }
