@@ -33,7 +33,11 @@ fn every_packing_yields_the_numbers_of_mlx() {
             .iter()
             .map(|word| f32::from_le_bytes(*word));
         for (index, (read, golden)) in read.iter().zip(golden).enumerate() {
-            assert_eq!(read.to_bits(), golden.to_bits(), "{name}[{index}]: {read}, not {golden}");
+            assert_eq!(
+                read.to_bits(),
+                golden.to_bits(),
+                "{name}[{index}]: {read}, not {golden}"
+            );
         }
     }
 }

@@ -136,6 +136,24 @@ async fn a_step_that_fails_leaves_nothing_to_reuse() {
 }
 
 #[tokio::test]
+async fn a_step_that_fails_takes_the_prefix_of_one_that_waits() {
+    let (executor, release) = held_at(repeat(3).failing_at(6), 5);
+    let options = EngineOptions {
+        running_max: 1,
+        ..EngineOptions::default()
+    };
+    let engine = engine(options, executor);
+    submit_and_read(&engine, job(0..9)).await;
+    let failing = engine.submit(job(0..20)).expect("a place");
+    let mut waiting = engine.submit(job(0..30)).expect("a place");
+    release.send(()).expect("a held engine");
+    assert_eq!(accepted(&mut waiting).await, 9);
+    assert!(matches!(read(failing).await.1, Finish::Failed(_)));
+    assert_eq!(read_on(waiting).await.0, [0; 3]);
+    assert_eq!(engine.stats().prefilled_tokens, 9 + 11 + 30);
+}
+
+#[tokio::test]
 async fn running_jobs_come_before_memories() {
     let options = EngineOptions {
         kv_bytes_max: 100 * 16,
