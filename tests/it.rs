@@ -2,5 +2,6 @@
 
 mod load;
 mod models;
+mod render;
 mod tidy;
 mod tokenizer;

@@ -1,9 +1,30 @@
 //! Chat templates: from a conversation to the text of a prompt.
 //!
 //! Templates are the Jinja sources that models ship; rendering equals what the `transformers`
-//! package renders, byte for byte.
+//! package renders, byte for byte. A template is compiled once and rendered for every request.
+
+mod environment;
+mod filters;
+mod json;
+mod messages;
+mod methods;
+mod repr;
+mod sentinel;
+mod source;
+mod variables;
+
+use std::sync::Arc;
+
+use jiff::ZonedDateTime;
+use minijinja::Environment;
 
 use crate::conversation::{Head, Item};
+use crate::tokenizer::{PromptPiece, SpecialTokens};
+
+use self::environment::{CHAT, Raised};
+use self::messages::ChatMessage;
+use self::sentinel::{ControlSpellings, Disguise};
+use self::variables::Variables;
 
 /// What is to be rendered.
 #[derive(Debug, Clone, Copy)]
@@ -14,4 +35,174 @@ pub struct Rendering<'a> {
     pub items: &'a [Item],
     /// Whether the prompt ends by opening the assistant's turn.
     pub add_generation_prompt: bool,
+}
+
+/// Why a conversation has no prompt.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TemplateError {
+    /// The template itself refuses the conversation; the text is its `raise_exception` message.
+    #[error("{0}")]
+    Refused(String),
+    /// The template does not compile, or fails on this conversation.
+    #[error("the chat template fails: {0}")]
+    Broken(String),
+}
+
+/// A model's chat template, ready to render.
+pub struct ChatTemplate {
+    environment: Environment<'static>,
+    source: String,
+    special: SpecialTokens,
+    spellings: ControlSpellings,
+}
+
+impl ChatTemplate {
+    /// Compiles a template's source.
+    ///
+    /// `special` becomes the variables `bos_token`, `eos_token` and so on. Text of users that spells
+    /// one of `control_spellings` will be rendered as [`PromptPiece::Literal`].
+    ///
+    /// # Errors
+    /// [`TemplateError::Broken`] where the source is no valid template.
+    pub fn compile(
+        source: &str,
+        special: &SpecialTokens,
+        control_spellings: Arc<[String]>,
+    ) -> Result<Self, TemplateError> {
+        let source = source::normalised(source);
+        Ok(Self {
+            environment: environment::with_template(source.clone())
+                .map_err(|error| template_error(&error))?,
+            spellings: ControlSpellings::new(&control_spellings, &source, special)?,
+            special: special.clone(),
+            source,
+        })
+    }
+
+    /// Renders a conversation at the given time, which only `strftime_now` shows.
+    ///
+    /// # Errors
+    /// [`TemplateError::Refused`] with the template's own message, [`TemplateError::Broken`] where
+    /// it fails or does not come to an end.
+    pub fn render(
+        &self,
+        rendering: &Rendering<'_>,
+        now: &ZonedDateTime,
+    ) -> Result<Vec<PromptPiece>, TemplateError> {
+        let messages = messages::chat_messages(rendering.head, rendering.items);
+        let disguise = self.spellings.disguise(variables::texts(rendering.head, &messages))?;
+        let text = match self.text(rendering, &messages, &disguise, true, now) {
+            // Some templates, such as DeepSeek's, take arguments as texts only.
+            Err(TemplateError::Broken(reason)) => self
+                .text(rendering, &messages, &disguise, false, now)
+                .map_err(|_| TemplateError::Broken(reason)),
+            other => other,
+        }?;
+        Ok(disguise.pieces(&text))
+    }
+
+    fn text(
+        &self,
+        rendering: &Rendering<'_>,
+        messages: &[ChatMessage<'_>],
+        disguise: &Disguise<'_>,
+        arguments_as_objects: bool,
+        now: &ZonedDateTime,
+    ) -> Result<String, TemplateError> {
+        let variables = Variables {
+            rendering,
+            special: &self.special,
+            disguise,
+            short_ids: source::wants_short_call_ids(&self.source),
+            arguments_as_objects,
+        };
+        self.environment
+            .get_template(CHAT)
+            .and_then(|template| template.render(variables.values(messages, now)))
+            .map_err(|error| template_error(&error))
+    }
+
+    /// Whether the template's source has this word, such as `tools` or `enable_thinking`: a template
+    /// without it ignores that variable or key.
+    pub fn mentions(&self, word: &str) -> bool {
+        source::mentions(&self.source, word)
+    }
+}
+
+/// Tells a refusal by the template from a failure of it.
+fn template_error(error: &minijinja::Error) -> TemplateError {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(current) = cause {
+        if let Some(Raised(message)) = current.downcast_ref() {
+            return TemplateError::Refused(message.clone());
+        }
+        cause = current.source();
+    }
+    let place = error.line().map(|line| format!(" (line {line})")).unwrap_or_default();
+    let detail = error.detail().map(|detail| format!(": {detail}")).unwrap_or_default();
+    TemplateError::Broken(format!("{}{detail}{place}", error.kind()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conversation::{Message, Part, Role};
+
+    fn compiled(source: &str) -> Result<ChatTemplate, TemplateError> {
+        ChatTemplate::compile(source, &SpecialTokens::default(), Arc::new([]))
+    }
+
+    fn rendered(source: &str) -> Result<Vec<PromptPiece>, TemplateError> {
+        let content = vec![Part::Text("Hi".to_owned())];
+        let items = [Item::Message(Message { role: Role::User, content })];
+        let head = Head::default();
+        let rendering = Rendering { head: &head, items: &items, add_generation_prompt: true };
+        compiled(source)?.render(&rendering, &"2025-06-05T09:08:07[UTC]".parse().unwrap())
+    }
+
+    #[test]
+    fn a_refusal_carries_the_message_of_the_template() {
+        let refused = Err(TemplateError::Refused("Roles must alternate: user".to_owned()));
+        for source in [
+            "{{ raise_exception('Roles must alternate: ' ~ messages[0].role) }}",
+            "{% macro m(x) %}{{ raise_exception('Roles must alternate: ' ~ x) }}{% endmacro %}{{ m('user') }}",
+        ] {
+            assert_eq!(rendered(source), refused);
+        }
+    }
+
+    #[test]
+    fn a_broken_template_names_the_line() {
+        for (source, place) in [
+            ("a\n{{ messages[0].missing.x }}", "line 2"),
+            ("{{ x | nosuchfilter }}", "line 1"),
+            ("\n\n{% if %}", "line 3"),
+            ("{{ strftime_now('%!') }}", "strftime_now"),
+        ] {
+            match rendered(source) {
+                Err(TemplateError::Broken(reason)) => assert!(reason.contains(place), "{reason}"),
+                other => panic!("{source}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn endless_work_ends() {
+        for source in [
+            "{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}",
+            "{% macro m(x) %}{{ m(x) }}{% endmacro %}{{ m(1) }}",
+            "{% set ns = namespace(s='x') %}{% for i in range(99) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}",
+            "{{ 'x' * 99999999999 }}",
+        ] {
+            let rendered = rendered(source);
+            assert!(matches!(rendered, Err(TemplateError::Broken(_))), "{source}: {rendered:?}");
+        }
+    }
+
+    #[test]
+    fn words_of_the_source_are_mentioned() {
+        let template = compiled("{% if tools and enable_thinking %}{% endif %}").unwrap();
+        assert!(template.mentions("tools") && template.mentions("enable_thinking"));
+        assert!(!template.mentions("reasoning_effort") && !template.mentions("thinking"));
+    }
 }

@@ -1,0 +1,228 @@
+//! The conversation as the chat messages that templates expect.
+
+use serde_json::{Map, Value as Json};
+
+use crate::conversation::{FunctionCall, FunctionOutput, Head, Item, Part, Role};
+
+/// One message of a template's `messages`.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum ChatMessage<'a> {
+    /// `role: system`.
+    System(String),
+    /// `role: user`.
+    User(String),
+    /// `role: assistant`: everything the model said in one turn.
+    Assistant(AssistantMessage<'a>),
+    /// `role: tool`: what one call gave.
+    Tool(ToolMessage<'a>),
+}
+
+/// All adjacent items of the model as one message.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct AssistantMessage<'a> {
+    /// The answer; empty where the turn consists of calls.
+    pub(super) content: String,
+    /// The thoughts, if there were any.
+    pub(super) reasoning: Option<String>,
+    /// The calls, in order.
+    pub(super) calls: Vec<ChatCall<'a>>,
+}
+
+/// One call.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct ChatCall<'a> {
+    /// Links the call to its output.
+    pub(super) call_id: &'a str,
+    /// Name of the function.
+    pub(super) name: &'a str,
+    /// The arguments as the model wrote them.
+    pub(super) text: &'a str,
+    /// The arguments as the object that the text is, if it is one: what most templates expect.
+    pub(super) object: Option<Map<String, Json>>,
+}
+
+impl<'a> From<&'a FunctionCall> for ChatCall<'a> {
+    fn from(call: &'a FunctionCall) -> Self {
+        Self {
+            call_id: &call.call_id,
+            name: &call.name,
+            text: &call.arguments,
+            object: serde_json::from_str(&call.arguments).ok(),
+        }
+    }
+}
+
+/// The result of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ToolMessage<'a> {
+    /// The call that this answers.
+    pub(super) call_id: &'a str,
+    /// Name of the function that was called, where the call is in the conversation.
+    pub(super) name: Option<&'a str>,
+    /// The result as text.
+    pub(super) content: String,
+}
+
+/// Separates texts that become one message: the instructions and a system item, or two answers.
+const BETWEEN_TEXTS: &str = "\n\n";
+
+/// Turns a conversation into messages.
+///
+/// The instructions and the system items that lead the conversation form one system message, since
+/// most templates know only one; a later system item stays where it is. Adjacent items of the model
+/// form one assistant message.
+pub(super) fn chat_messages<'a>(head: &Head, items: &'a [Item]) -> Vec<ChatMessage<'a>> {
+    let mut messages: Vec<ChatMessage<'a>> = Vec::new();
+    if let Some(instructions) = &head.instructions {
+        messages.push(ChatMessage::System(instructions.clone()));
+    }
+    for (position, item) in items.iter().enumerate() {
+        match item {
+            Item::Message(message) => push_message(&mut messages, message.role, &message.content),
+            Item::Reasoning(reasoning) => {
+                append(assistant(&mut messages).reasoning.get_or_insert_default(), &reasoning.text);
+            }
+            Item::FunctionCall(call) => assistant(&mut messages).calls.push(call.into()),
+            Item::FunctionOutput(output) => {
+                messages.push(ChatMessage::Tool(tool_message(output, &items[..position])));
+            }
+        }
+    }
+    messages
+}
+
+fn push_message(messages: &mut Vec<ChatMessage<'_>>, role: Role, content: &[Part]) {
+    let text = joined(content);
+    match role {
+        Role::System => match messages.as_mut_slice() {
+            [ChatMessage::System(leading)] => append(leading, &text),
+            _ => messages.push(ChatMessage::System(text)),
+        },
+        Role::User => messages.push(ChatMessage::User(text)),
+        Role::Assistant => append(&mut assistant(messages).content, &text),
+    }
+}
+
+/// The assistant message that the next item of the model belongs to.
+fn assistant<'m, 'a>(messages: &'m mut Vec<ChatMessage<'a>>) -> &'m mut AssistantMessage<'a> {
+    if !matches!(messages.last(), Some(ChatMessage::Assistant(_))) {
+        messages.push(ChatMessage::Assistant(AssistantMessage::default()));
+    }
+    match messages.last_mut() {
+        Some(ChatMessage::Assistant(message)) => message,
+        _ => unreachable!("the last message was just made an assistant's"),
+    }
+}
+
+fn tool_message<'a>(output: &'a FunctionOutput, earlier: &'a [Item]) -> ToolMessage<'a> {
+    let name = earlier.iter().rev().find_map(|item| match item {
+        Item::FunctionCall(call) if call.call_id == output.call_id => Some(call.name.as_str()),
+        _ => None,
+    });
+    ToolMessage { call_id: &output.call_id, name, content: joined(&output.output) }
+}
+
+/// The text of several parts, one to a line.
+fn joined(parts: &[Part]) -> String {
+    let texts: Vec<&str> = parts.iter().map(|Part::Text(text)| text.as_str()).collect();
+    texts.join("\n")
+}
+
+fn append(text: &mut String, more: &str) {
+    if !text.is_empty() && !more.is_empty() {
+        text.push_str(BETWEEN_TEXTS);
+    }
+    text.push_str(more);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conversation::{Message, Reasoning};
+
+    fn said(role: Role, texts: &[&str]) -> Item {
+        let content = texts.iter().map(|text| Part::Text((*text).to_owned())).collect();
+        Item::Message(Message { role, content })
+    }
+
+    fn call(call_id: &str) -> Item {
+        Item::FunctionCall(FunctionCall {
+            call_id: call_id.to_owned(),
+            name: format!("f_{call_id}"),
+            arguments: "{}".to_owned(),
+        })
+    }
+
+    fn output(call_id: &str) -> Item {
+        let output = vec![Part::Text("a".to_owned()), Part::Text("b".to_owned())];
+        Item::FunctionOutput(FunctionOutput { call_id: call_id.to_owned(), output })
+    }
+
+    fn thought(text: &str) -> Item {
+        Item::Reasoning(Reasoning { text: text.to_owned() })
+    }
+
+    #[test]
+    fn leading_system_items_form_one_message() {
+        let head = Head { instructions: Some("I".to_owned()), ..Head::default() };
+        let items = [
+            said(Role::System, &["S", "T"]),
+            said(Role::User, &["u"]),
+            said(Role::System, &["later"]),
+        ];
+        let expected = [
+            ChatMessage::System("I\n\nS\nT".to_owned()),
+            ChatMessage::User("u".to_owned()),
+            ChatMessage::System("later".to_owned()),
+        ];
+        assert_eq!(chat_messages(&head, &items), expected);
+    }
+
+    #[test]
+    fn adjacent_items_of_the_model_form_one_message() {
+        let items = [
+            said(Role::User, &["u"]),
+            thought("r"),
+            said(Role::Assistant, &["a"]),
+            call("1"),
+            call("2"),
+            output("1"),
+            output("2"),
+            said(Role::Assistant, &["b"]),
+            said(Role::Assistant, &["c"]),
+            said(Role::User, &["v"]),
+            said(Role::User, &["w"]),
+        ];
+        let messages = chat_messages(&Head::default(), &items);
+        assert_eq!(messages.len(), 7);
+        let ChatMessage::Assistant(first) = &messages[1] else { panic!("{messages:?}") };
+        assert_eq!((first.content.as_str(), first.reasoning.as_deref()), ("a", Some("r")));
+        let names: Vec<&str> = first.calls.iter().map(|call| call.name).collect();
+        assert_eq!(names, ["f_1", "f_2"]);
+        let answer = AssistantMessage { content: "b\n\nc".to_owned(), ..Default::default() };
+        assert_eq!(messages[4], ChatMessage::Assistant(answer));
+    }
+
+    #[test]
+    fn arguments_are_an_object_if_they_parse_to_one() {
+        let cases = [("{\"a\": [1]}", true), ("{}", true), ("[1]", false), ("{\"a\"", false), ("", false)];
+        for (text, is_object) in cases {
+            let call = FunctionCall {
+                call_id: "1".to_owned(),
+                name: "f".to_owned(),
+                arguments: text.to_owned(),
+            };
+            assert_eq!(ChatCall::from(&call).object.is_some(), is_object, "{text}");
+        }
+    }
+
+    #[test]
+    fn outputs_carry_the_name_of_the_latest_call_with_their_id() {
+        let items = [call("1"), output("1"), output("unknown")];
+        let messages = chat_messages(&Head::default(), &items);
+        let content = "a\nb".to_owned();
+        let known = ToolMessage { call_id: "1", name: Some("f_1"), content: content.clone() };
+        let unknown = ToolMessage { call_id: "unknown", name: None, content };
+        assert_eq!(messages[1..], [ChatMessage::Tool(known), ChatMessage::Tool(unknown)]);
+    }
+}

@@ -1,0 +1,5 @@
+//! Real chat templates render as the `transformers` package renders them.
+
+mod conversations;
+mod expressions;
+mod goldens;
