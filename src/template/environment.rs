@@ -1,4 +1,9 @@
 //! The Jinja environment, made to behave as the one of `transformers`.
+//!
+//! What no known template needs stays as minijinja has it: comparisons between unlike types are
+//! false instead of errors, `%` does not format texts, macros have no `varargs` and `kwargs`, a
+//! method that is not called is no attribute (`x.items` is the entry `items`), adding to a `safe`
+//! text escapes nothing, and filters for web pages (`urlize`, `wordwrap`, `xmlattr` …) are missing.
 
 use std::fmt;
 
@@ -6,8 +11,8 @@ use jiff::ZonedDateTime;
 use jiff::fmt::strtime;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::ValueKind;
-use minijinja_contrib::globals;
 use minijinja::{Environment, Error, ErrorKind, Output, State, Value, escape_formatter};
+use minijinja_contrib::globals;
 
 use crate::limits::{TEMPLATE_FUEL_MAX, TEMPLATE_RECURSION_MAX};
 
@@ -35,8 +40,12 @@ impl std::error::Error for Raised {}
 /// Compiles a source into an environment of its own.
 pub(super) fn with_template(source: String) -> Result<Environment<'static>, Error> {
     let mut environment = Environment::new();
-    environment
-        .set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
+    environment.set_syntax(
+        SyntaxConfig::builder()
+            .trim_blocks(true)
+            .lstrip_blocks(true)
+            .build()?,
+    );
     environment.set_fuel(Some(TEMPLATE_FUEL_MAX));
     environment.set_recursion_limit(TEMPLATE_RECURSION_MAX);
     environment.set_formatter(python_formatter);
@@ -71,7 +80,10 @@ pub(super) fn strftime_now(now: &ZonedDateTime) -> Value {
     let now = now.clone();
     Value::from_function(move |format: &str| {
         strtime::format(format, &now).map_err(|error| {
-            Error::new(ErrorKind::InvalidOperation, format!("strftime_now({format:?}): {error}"))
+            Error::new(
+                ErrorKind::InvalidOperation,
+                format!("strftime_now({format:?}): {error}"),
+            )
         })
     })
 }

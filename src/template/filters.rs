@@ -1,4 +1,8 @@
 //! Filters and tests of Jinja2 that minijinja has differently, or not at all.
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "minijinja hands keyword arguments over"
+)]
 
 use std::borrow::Cow;
 
@@ -15,7 +19,9 @@ const INDENT_MAX: usize = 1024;
 /// Puts the filters and tests into an environment.
 pub(super) fn register(environment: &mut Environment<'static>) {
     environment.add_test("sequence", is_sequence);
-    environment.add_test("iterable", |value: &Value| !value.is_none() && value.try_iter().is_ok());
+    environment.add_test("iterable", |value: &Value| {
+        !value.is_none() && value.try_iter().is_ok()
+    });
     environment.add_test("number", |value: &Value| {
         matches!(value.kind(), ValueKind::Number | ValueKind::Bool) || is_float(value)
     });
@@ -24,7 +30,9 @@ pub(super) fn register(environment: &mut Environment<'static>) {
         value.kind() == ValueKind::Plain && !is_float(value)
     });
     environment.add_filter(LOOP_FILTER, looped);
-    environment.add_filter("string", |state: &State, value: &Value| str_of(state, value));
+    environment.add_filter("string", |state: &State, value: &Value| {
+        str_of(state, value)
+    });
     environment.add_filter("trim", trim);
     environment.add_filter("indent", indent);
     environment.add_filter("default", default);
@@ -51,9 +59,12 @@ fn register_generators(environment: &mut Environment<'static>) {
     fn generator(items: Vec<Value>) -> Value {
         Value::make_one_shot_iterator(items.into_iter())
     }
-    environment.add_filter("map", |state: &mut State, value: Value, arguments: Arguments| {
-        filters::map(state, value, arguments).map(generator)
-    });
+    environment.add_filter(
+        "map",
+        |state: &mut State, value: Value, arguments: Arguments| {
+            filters::map(state, value, arguments).map(generator)
+        },
+    );
     environment.add_filter(
         "select",
         |state: &mut State, value: Value, test: Option<Name<'_>>, arguments: Arguments| {
@@ -105,10 +116,17 @@ fn is_sequence(value: &Value) -> bool {
 /// A generator becomes a list, so that the loop knows its length.
 fn looped(value: &Value) -> Result<Value, Error> {
     if value.is_none() {
-        return Err(Error::new(ErrorKind::InvalidOperation, "None is not iterable"));
+        return Err(Error::new(
+            ErrorKind::InvalidOperation,
+            "None is not iterable",
+        ));
     }
     if value.kind() == ValueKind::Iterable && value.len().is_none() {
-        return value.try_iter()?.checked().collect::<Result<Vec<Value>, Error>>().map(Value::from);
+        return value
+            .try_iter()?
+            .checked()
+            .collect::<Result<Vec<Value>, Error>>()
+            .map(Value::from);
     }
     Ok(value.clone())
 }
@@ -162,7 +180,9 @@ fn default(
     boolean: Option<bool>,
     kwargs: Kwargs,
 ) -> Result<Value, Error> {
-    let other = other.or(kwargs.get("default_value")?).unwrap_or_else(|| Value::from(""));
+    let other = other
+        .or(kwargs.get("default_value")?)
+        .unwrap_or_else(|| Value::from(""));
     let boolean = boolean.or(kwargs.get("boolean")?).unwrap_or(false);
     kwargs.assert_all_used()?;
     let absent = value.is_undefined() || (boolean && !value.is_true());
@@ -170,8 +190,15 @@ fn default(
 }
 
 /// `int(value, default=0, base=10)`: the default for what is no number.
-fn int(value: &Value, other: Option<Value>, base: Option<u32>, kwargs: Kwargs) -> Result<Value, Error> {
-    let other = other.or(kwargs.get("default")?).unwrap_or_else(|| Value::from(0));
+fn int(
+    value: &Value,
+    other: Option<Value>,
+    base: Option<u32>,
+    kwargs: Kwargs,
+) -> Result<Value, Error> {
+    let other = other
+        .or(kwargs.get("default")?)
+        .unwrap_or_else(|| Value::from(0));
     let base = base.or(kwargs.get("base")?).unwrap_or(10);
     kwargs.assert_all_used()?;
     if let Some(text) = value.as_str() {
@@ -193,13 +220,20 @@ fn int_of_text(text: &str, base: u32) -> Option<i64> {
         10 => &[],
         _ => return None,
     };
-    let digits = prefixes.iter().find_map(|prefix| text.strip_prefix(prefix)).unwrap_or(text);
-    i64::from_str_radix(digits, base).ok().or_else(|| truncated(text.parse().ok()?))
+    let digits = prefixes
+        .iter()
+        .find_map(|prefix| text.strip_prefix(prefix))
+        .unwrap_or(text);
+    i64::from_str_radix(digits, base)
+        .ok()
+        .or_else(|| truncated(text.parse().ok()?))
 }
 
 fn truncated(float: f64) -> Option<i64> {
-    // Every float of this size is exact as an integer.
-    #[expect(clippy::cast_possible_truncation, reason = "the range was just checked")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the range was just checked"
+    )]
     (float.abs() < 9e18).then(|| float.trunc() as i64)
 }
 
@@ -221,9 +255,15 @@ fn dictsort(
     reverse: Option<Value>,
     kwargs: Kwargs,
 ) -> Result<Value, Error> {
-    let given = [("case_sensitive", case_sensitive), ("by", by), ("reverse", reverse)];
-    let mut arguments: Vec<(&str, Value)> =
-        given.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+    let given = [
+        ("case_sensitive", case_sensitive),
+        ("by", by),
+        ("reverse", reverse),
+    ];
+    let mut arguments: Vec<(&str, Value)> = given
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)))
+        .collect();
     for name in kwargs.args() {
         arguments.push((name, kwargs.get(name)?));
     }

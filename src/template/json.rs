@@ -6,6 +6,10 @@ use minijinja::{Error, ErrorKind, State, Value};
 use super::repr::{DEPTH_MAX, float, float_repr, revealed, sentinels};
 
 /// `tojson(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False)`.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "minijinja hands keyword arguments over"
+)]
 pub(super) fn tojson(
     state: &State,
     value: &Value,
@@ -48,9 +52,17 @@ fn separators(given: Option<Value>, indented: bool) -> Result<[String; 2], Error
         return Ok([item.to_owned(), ": ".to_owned()]);
     };
     let pair: Vec<Value> = given.try_iter()?.collect();
-    match pair.iter().map(Value::as_str).collect::<Option<Vec<_>>>().as_deref() {
+    match pair
+        .iter()
+        .map(Value::as_str)
+        .collect::<Option<Vec<_>>>()
+        .as_deref()
+    {
         Some([item, key]) => Ok([(*item).to_owned(), (*key).to_owned()]),
-        _ => Err(Error::new(ErrorKind::InvalidOperation, "separators must be two strings")),
+        _ => Err(Error::new(
+            ErrorKind::InvalidOperation,
+            "separators must be two strings",
+        )),
     }
 }
 
@@ -68,7 +80,9 @@ impl Writer {
         match value.kind() {
             _ if float(value).is_some() => self.out.push_str(&number(value)),
             ValueKind::None => self.out.push_str("null"),
-            ValueKind::Bool => self.out.push_str(if value.is_true() { "true" } else { "false" }),
+            ValueKind::Bool => self
+                .out
+                .push_str(if value.is_true() { "true" } else { "false" }),
             ValueKind::Number => self.out.push_str(&number(value)),
             ValueKind::String => self.string(value.as_str().unwrap_or_default()),
             ValueKind::Seq => self.array(value, depth)?,
@@ -95,10 +109,16 @@ impl Writer {
     }
 
     fn object(&mut self, value: &Value, depth: usize) -> Result<(), Error> {
-        if value.as_object().is_none_or(|object| object.repr() != ObjectRepr::Map) {
+        if value
+            .as_object()
+            .is_none_or(|object| object.repr() != ObjectRepr::Map)
+        {
             return Err(not_serializable("object"));
         }
-        let mut keys = value.try_iter()?.checked().collect::<Result<Vec<Value>, Error>>()?;
+        let mut keys = value
+            .try_iter()?
+            .checked()
+            .collect::<Result<Vec<Value>, Error>>()?;
         if self.sort_keys {
             keys.sort();
         }
@@ -179,7 +199,10 @@ impl Writer {
 }
 
 fn not_serializable(what: &str) -> Error {
-    Error::new(ErrorKind::BadSerialization, format!("{what} is not JSON serializable"))
+    Error::new(
+        ErrorKind::BadSerialization,
+        format!("{what} is not JSON serializable"),
+    )
 }
 
 fn number(value: &Value) -> String {
@@ -216,7 +239,9 @@ mod tests {
         let mut environment = minijinja::Environment::new();
         environment.add_filter("tojson", tojson);
         let source = format!("{{{{ x | tojson{arguments} }}}}");
-        environment.render_str(&source, context! { x => value(json) }).unwrap()
+        environment
+            .render_str(&source, context! { x => value(json) })
+            .unwrap()
     }
 
     /// Each expected text is what Python's `json.dumps` gave.
@@ -224,19 +249,41 @@ mod tests {
     fn output_is_that_of_json_dumps() {
         let nested = json!({ "b": [1, 2.0, null, true], "a": {}, "é<&'": "\u{1}\u{7f}\\\"\n😀/" });
         for (arguments, expected) in [
-            ("", "{\"b\": [1, 2.0, null, true], \"a\": {}, \"é<&'\": \"\\u0001\u{7f}\\\\\\\"\\n😀/\"}"),
-            ("(sort_keys=true, separators=(',', ':'))", "{\"a\":{},\"b\":[1,2.0,null,true],\"é<&'\":\"\\u0001\u{7f}\\\\\\\"\\n😀/\"}"),
-            ("(ensure_ascii=true)", "{\"b\": [1, 2.0, null, true], \"a\": {}, \"\\u00e9<&'\": \"\\u0001\\u007f\\\\\\\"\\n\\ud83d\\ude00/\"}"),
-            ("(indent=1)", "{\n \"b\": [\n  1,\n  2.0,\n  null,\n  true\n ],\n \"a\": {},\n \"é<&'\": \"\\u0001\u{7f}\\\\\\\"\\n😀/\"\n}"),
+            (
+                "",
+                "{\"b\": [1, 2.0, null, true], \"a\": {}, \"é<&'\": \"\\u0001\u{7f}\\\\\\\"\\n😀/\"}",
+            ),
+            (
+                "(sort_keys=true, separators=(',', ':'))",
+                "{\"a\":{},\"b\":[1,2.0,null,true],\"é<&'\":\"\\u0001\u{7f}\\\\\\\"\\n😀/\"}",
+            ),
+            (
+                "(ensure_ascii=true)",
+                "{\"b\": [1, 2.0, null, true], \"a\": {}, \"\\u00e9<&'\": \"\\u0001\\u007f\\\\\\\"\\n\\ud83d\\ude00/\"}",
+            ),
+            (
+                "(indent=1)",
+                "{\n \"b\": [\n  1,\n  2.0,\n  null,\n  true\n ],\n \"a\": {},\n \"é<&'\": \"\\u0001\u{7f}\\\\\\\"\\n😀/\"\n}",
+            ),
         ] {
             assert_eq!(dumped(&nested, arguments), expected, "{arguments}");
         }
-        assert_eq!(dumped(&json!([1e22, 1e16, 1.5e-7, 0.0001, -0.0, 123456789012345.6]), ""), "[1e+22, 1e+16, 1.5e-07, 0.0001, -0.0, 123456789012345.6]");
+        assert_eq!(
+            dumped(
+                &json!([1e22, 1e16, 1.5e-7, 0.0001, -0.0, 123456789012345.6]),
+                ""
+            ),
+            "[1e+22, 1e+16, 1.5e-07, 0.0001, -0.0, 123456789012345.6]"
+        );
     }
 
     #[test]
     fn values_that_json_lacks_are_refused() {
-        for source in ["{{ missing | tojson }}", "{{ {(1, 2): 3} | tojson }}", "{{ range | tojson }}"] {
+        for source in [
+            "{{ missing | tojson }}",
+            "{{ {(1, 2): 3} | tojson }}",
+            "{{ range | tojson }}",
+        ] {
             let mut environment = minijinja::Environment::new();
             environment.add_filter("tojson", tojson);
             assert!(environment.render_str(source, ()).is_err(), "{source}");

@@ -1,8 +1,10 @@
 //! The conversation as the chat messages that templates expect.
 
+use std::collections::HashMap;
+
 use serde_json::{Map, Value as Json};
 
-use crate::conversation::{FunctionCall, FunctionOutput, Head, Item, Part, Role};
+use crate::conversation::{FunctionCall, Head, Item, Part, Role};
 
 /// One message of a template's `messages`.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,20 +74,25 @@ const BETWEEN_TEXTS: &str = "\n\n";
 /// most templates know only one; a later system item stays where it is. Adjacent items of the model
 /// form one assistant message.
 pub(super) fn chat_messages<'a>(head: &Head, items: &'a [Item]) -> Vec<ChatMessage<'a>> {
-    let mut messages: Vec<ChatMessage<'a>> = Vec::new();
-    if let Some(instructions) = &head.instructions {
-        messages.push(ChatMessage::System(instructions.clone()));
-    }
-    for (position, item) in items.iter().enumerate() {
+    let instructions = head.instructions.iter().filter(|text| !text.is_empty());
+    let mut messages: Vec<ChatMessage<'a>> =
+        instructions.cloned().map(ChatMessage::System).collect();
+    let mut names: HashMap<&str, &str> = HashMap::new();
+    for item in items {
         match item {
             Item::Message(message) => push_message(&mut messages, message.role, &message.content),
-            Item::Reasoning(reasoning) => {
-                append(assistant(&mut messages).reasoning.get_or_insert_default(), &reasoning.text);
+            Item::Reasoning(reasoning) => add_to_answer(&mut messages, |answer| {
+                append(answer.reasoning.get_or_insert_default(), &reasoning.text);
+            }),
+            Item::FunctionCall(call) => {
+                names.insert(&call.call_id, &call.name);
+                add_to_answer(&mut messages, |answer| answer.calls.push(call.into()));
             }
-            Item::FunctionCall(call) => assistant(&mut messages).calls.push(call.into()),
-            Item::FunctionOutput(output) => {
-                messages.push(ChatMessage::Tool(tool_message(output, &items[..position])));
-            }
+            Item::FunctionOutput(output) => messages.push(ChatMessage::Tool(ToolMessage {
+                call_id: &output.call_id,
+                name: names.get(output.call_id.as_str()).copied(),
+                content: joined(&output.output),
+            })),
         }
     }
     messages
@@ -99,27 +106,24 @@ fn push_message(messages: &mut Vec<ChatMessage<'_>>, role: Role, content: &[Part
             _ => messages.push(ChatMessage::System(text)),
         },
         Role::User => messages.push(ChatMessage::User(text)),
-        Role::Assistant => append(&mut assistant(messages).content, &text),
+        Role::Assistant => add_to_answer(messages, |answer| append(&mut answer.content, &text)),
     }
 }
 
-/// The assistant message that the next item of the model belongs to.
-fn assistant<'m, 'a>(messages: &'m mut Vec<ChatMessage<'a>>) -> &'m mut AssistantMessage<'a> {
-    if !matches!(messages.last(), Some(ChatMessage::Assistant(_))) {
-        messages.push(ChatMessage::Assistant(AssistantMessage::default()));
-    }
-    match messages.last_mut() {
-        Some(ChatMessage::Assistant(message)) => message,
-        _ => unreachable!("the last message was just made an assistant's"),
-    }
-}
-
-fn tool_message<'a>(output: &'a FunctionOutput, earlier: &'a [Item]) -> ToolMessage<'a> {
-    let name = earlier.iter().rev().find_map(|item| match item {
-        Item::FunctionCall(call) if call.call_id == output.call_id => Some(call.name.as_str()),
-        _ => None,
-    });
-    ToolMessage { call_id: &output.call_id, name, content: joined(&output.output) }
+/// Adds to the assistant message at the end, or to a new one.
+fn add_to_answer<'a>(
+    messages: &mut Vec<ChatMessage<'a>>,
+    add: impl FnOnce(&mut AssistantMessage<'a>),
+) {
+    let mut answer = match messages.pop() {
+        Some(ChatMessage::Assistant(answer)) => answer,
+        other => {
+            messages.extend(other);
+            AssistantMessage::default()
+        }
+    };
+    add(&mut answer);
+    messages.push(ChatMessage::Assistant(answer));
 }
 
 /// The text of several parts, one to a line.
@@ -138,10 +142,13 @@ fn append(text: &mut String, more: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conversation::{Message, Reasoning};
+    use crate::conversation::{FunctionOutput, Message, Reasoning};
 
     fn said(role: Role, texts: &[&str]) -> Item {
-        let content = texts.iter().map(|text| Part::Text((*text).to_owned())).collect();
+        let content = texts
+            .iter()
+            .map(|text| Part::Text((*text).to_owned()))
+            .collect();
         Item::Message(Message { role, content })
     }
 
@@ -155,16 +162,24 @@ mod tests {
 
     fn output(call_id: &str) -> Item {
         let output = vec![Part::Text("a".to_owned()), Part::Text("b".to_owned())];
-        Item::FunctionOutput(FunctionOutput { call_id: call_id.to_owned(), output })
+        Item::FunctionOutput(FunctionOutput {
+            call_id: call_id.to_owned(),
+            output,
+        })
     }
 
     fn thought(text: &str) -> Item {
-        Item::Reasoning(Reasoning { text: text.to_owned() })
+        Item::Reasoning(Reasoning {
+            text: text.to_owned(),
+        })
     }
 
     #[test]
     fn leading_system_items_form_one_message() {
-        let head = Head { instructions: Some("I".to_owned()), ..Head::default() };
+        let head = Head {
+            instructions: Some("I".to_owned()),
+            ..Head::default()
+        };
         let items = [
             said(Role::System, &["S", "T"]),
             said(Role::User, &["u"]),
@@ -195,17 +210,31 @@ mod tests {
         ];
         let messages = chat_messages(&Head::default(), &items);
         assert_eq!(messages.len(), 7);
-        let ChatMessage::Assistant(first) = &messages[1] else { panic!("{messages:?}") };
-        assert_eq!((first.content.as_str(), first.reasoning.as_deref()), ("a", Some("r")));
+        let ChatMessage::Assistant(first) = &messages[1] else {
+            panic!("{messages:?}")
+        };
+        assert_eq!(
+            (first.content.as_str(), first.reasoning.as_deref()),
+            ("a", Some("r"))
+        );
         let names: Vec<&str> = first.calls.iter().map(|call| call.name).collect();
         assert_eq!(names, ["f_1", "f_2"]);
-        let answer = AssistantMessage { content: "b\n\nc".to_owned(), ..Default::default() };
+        let answer = AssistantMessage {
+            content: "b\n\nc".to_owned(),
+            ..Default::default()
+        };
         assert_eq!(messages[4], ChatMessage::Assistant(answer));
     }
 
     #[test]
     fn arguments_are_an_object_if_they_parse_to_one() {
-        let cases = [("{\"a\": [1]}", true), ("{}", true), ("[1]", false), ("{\"a\"", false), ("", false)];
+        let cases = [
+            ("{\"a\": [1]}", true),
+            ("{}", true),
+            ("[1]", false),
+            ("{\"a\"", false),
+            ("", false),
+        ];
         for (text, is_object) in cases {
             let call = FunctionCall {
                 call_id: "1".to_owned(),
@@ -221,8 +250,19 @@ mod tests {
         let items = [call("1"), output("1"), output("unknown")];
         let messages = chat_messages(&Head::default(), &items);
         let content = "a\nb".to_owned();
-        let known = ToolMessage { call_id: "1", name: Some("f_1"), content: content.clone() };
-        let unknown = ToolMessage { call_id: "unknown", name: None, content };
-        assert_eq!(messages[1..], [ChatMessage::Tool(known), ChatMessage::Tool(unknown)]);
+        let known = ToolMessage {
+            call_id: "1",
+            name: Some("f_1"),
+            content: content.clone(),
+        };
+        let unknown = ToolMessage {
+            call_id: "unknown",
+            name: None,
+            content,
+        };
+        assert_eq!(
+            messages[1..],
+            [ChatMessage::Tool(known), ChatMessage::Tool(unknown)]
+        );
     }
 }

@@ -67,10 +67,13 @@ fn string_method_of_slice(
         [several] => several.try_iter()?.collect(),
         _ => Vec::new(),
     };
-    let found = wanted.iter().filter_map(Value::as_str).any(|affix| match method {
-        "startswith" => text.starts_with(affix),
-        _ => text.ends_with(affix),
-    });
+    let found = wanted
+        .iter()
+        .filter_map(Value::as_str)
+        .any(|affix| match method {
+            "startswith" => text.starts_with(affix),
+            _ => text.ends_with(affix),
+        });
     Ok(Some(found.into()))
 }
 
@@ -92,14 +95,20 @@ fn strip(text: &str, method: &str, args: &[Value]) -> Result<Value, Error> {
 /// `split(sep=None, maxsplit=-1)`, from the right for `rsplit`.
 fn split(text: &str, args: &[Value], from_right: bool) -> Result<Value, Error> {
     let (separator, splits, kwargs): (Option<Value>, Option<i64>, Kwargs) = from_args(args)?;
-    let separator = separator.or(kwargs.get("sep")?).filter(|value| !value.is_none());
-    let splits = splits.or(kwargs.get("maxsplit")?).and_then(|splits| usize::try_from(splits).ok());
+    let separator = separator
+        .or(kwargs.get("sep")?)
+        .filter(|value| !value.is_none());
+    let splits = splits
+        .or(kwargs.get("maxsplit")?)
+        .and_then(|splits| usize::try_from(splits).ok());
     kwargs.assert_all_used()?;
     let pieces = splits.map_or(usize::MAX, |splits| splits.saturating_add(1));
     let Some(separator) = separator else {
         return Ok(words(text, pieces, from_right).into_iter().collect());
     };
-    let separator = separator.as_str().ok_or_else(|| invalid("separator must be a string"))?;
+    let separator = separator
+        .as_str()
+        .ok_or_else(|| invalid("separator must be a string"))?;
     if separator.is_empty() {
         return Err(invalid("empty separator"));
     }
@@ -115,10 +124,17 @@ fn split(text: &str, args: &[Value], from_right: bool) -> Result<Value, Error> {
 fn words(text: &str, count: usize, from_right: bool) -> Vec<&str> {
     let mut rest = text.trim_matches(is_space);
     if count == usize::MAX {
-        return rest.split(is_space).filter(|word| !word.is_empty()).collect();
+        return rest
+            .split(is_space)
+            .filter(|word| !word.is_empty())
+            .collect();
     }
     // Only the outer end is trimmed where the count runs out.
-    rest = if from_right { text.trim_end_matches(is_space) } else { text.trim_start_matches(is_space) };
+    rest = if from_right {
+        text.trim_end_matches(is_space)
+    } else {
+        text.trim_start_matches(is_space)
+    };
     let mut found = Vec::new();
     while !rest.is_empty() {
         let cut = if found.len() + 1 == count {
@@ -149,12 +165,19 @@ fn words(text: &str, count: usize, from_right: bool) -> Vec<&str> {
 
 /// Lines as `str.splitlines` sees them, each with its end.
 pub(super) fn python_lines(text: &str) -> Vec<(&str, &str)> {
-    let ends = ['\n', '\r', '\u{b}', '\u{c}', '\u{1c}', '\u{1d}', '\u{1e}', '\u{85}', '\u{2028}', '\u{2029}'];
+    let ends = [
+        '\n', '\r', '\u{b}', '\u{c}', '\u{1c}', '\u{1d}', '\u{1e}', '\u{85}', '\u{2028}',
+        '\u{2029}',
+    ];
     let mut lines = Vec::new();
     let mut rest = text;
     while let Some(cut) = rest.find(ends) {
         let end = rest[cut..].chars().next().map_or(0, char::len_utf8);
-        let end = if rest[cut..].starts_with("\r\n") { 2 } else { end };
+        let end = if rest[cut..].starts_with("\r\n") {
+            2
+        } else {
+            end
+        };
         lines.push((&rest[..cut], &rest[cut..cut + end]));
         rest = &rest[cut + end..];
     }
@@ -169,7 +192,15 @@ fn splitlines(text: &str, args: &[Value]) -> Result<Value, Error> {
     let keep = keep.or(kwargs.get("keepends")?).unwrap_or(false);
     kwargs.assert_all_used()?;
     let lines = python_lines(text).into_iter();
-    Ok(lines.map(|(line, end)| if keep { format!("{line}{end}") } else { line.to_owned() }).collect())
+    Ok(lines
+        .map(|(line, end)| {
+            if keep {
+                format!("{line}{end}")
+            } else {
+                line.to_owned()
+            }
+        })
+        .collect())
 }
 
 fn partition(text: &str, method: &str, args: &[Value]) -> Result<Value, Error> {
@@ -191,11 +222,17 @@ fn partition(text: &str, method: &str, args: &[Value]) -> Result<Value, Error> {
 }
 
 fn find(text: &str, method: &str, args: &[Value]) -> Result<Value, Error> {
-    let (wanted, rest) = args.split_first().ok_or_else(|| invalid("missing argument"))?;
+    let (wanted, rest) = args
+        .split_first()
+        .ok_or_else(|| invalid("missing argument"))?;
     let wanted = wanted.as_str().ok_or_else(|| invalid("must be a string"))?;
     let within = bounds(text, rest)?;
     let slice = &text[within.clone()];
-    let found = if method.starts_with('r') { slice.rfind(wanted) } else { slice.find(wanted) };
+    let found = if method.starts_with('r') {
+        slice.rfind(wanted)
+    } else {
+        slice.find(wanted)
+    };
     match found {
         Some(at) => Ok(text[..within.start + at].chars().count().into()),
         None if method.ends_with("find") => Ok(Value::from(-1)),
@@ -208,9 +245,15 @@ fn bounds(text: &str, args: &[Value]) -> Result<Range<usize>, Error> {
     let (start, end): (Option<i64>, Option<i64>) = from_args(args)?;
     let count = i64::try_from(text.chars().count()).unwrap_or(i64::MAX);
     let place = |position: i64| {
-        let position = if position < 0 { position + count } else { position };
+        let position = if position < 0 {
+            position + count
+        } else {
+            position
+        };
         let skipped = usize::try_from(position).unwrap_or(0);
-        text.char_indices().nth(skipped).map_or(text.len(), |(at, _)| at)
+        text.char_indices()
+            .nth(skipped)
+            .map_or(text.len(), |(at, _)| at)
     };
     let start = place(start.unwrap_or(0));
     Ok(start..place(end.unwrap_or(count)).max(start))
@@ -244,7 +287,11 @@ fn pad(text: &str, method: &str, args: &[Value]) -> Result<Value, Error> {
 }
 
 fn swapped(c: char) -> String {
-    if c.is_uppercase() { c.to_lowercase().collect() } else { c.to_uppercase().collect() }
+    if c.is_uppercase() {
+        c.to_lowercase().collect()
+    } else {
+        c.to_uppercase().collect()
+    }
 }
 
 fn join(separator: &str, args: &[Value]) -> Result<Value, Error> {
@@ -252,7 +299,9 @@ fn join(separator: &str, args: &[Value]) -> Result<Value, Error> {
     let mut out = String::new();
     for (position, value) in values.try_iter()?.checked().enumerate() {
         let value = value?;
-        let text = value.as_str().ok_or_else(|| invalid("join takes strings only"))?;
+        let text = value
+            .as_str()
+            .ok_or_else(|| invalid("join takes strings only"))?;
         if position > 0 {
             out.push_str(separator);
         }
@@ -268,7 +317,9 @@ fn list_method(list: &Value, method: &str, args: &[Value]) -> Result<Option<Valu
         "index" => {
             let (wanted,): (&Value,) = from_args(args)?;
             let position = list.try_iter()?.position(|item| item == *wanted);
-            position.map(|at| Some(at.into())).ok_or_else(|| invalid("value is not in list"))
+            position
+                .map(|at| Some(at.into()))
+                .ok_or_else(|| invalid("value is not in list"))
         }
         _ => Ok(None),
     }

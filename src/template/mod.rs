@@ -64,6 +64,10 @@ impl ChatTemplate {
     ///
     /// # Errors
     /// [`TemplateError::Broken`] where the source is no valid template.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "taken as the tokenizer gives it"
+    )]
     pub fn compile(
         source: &str,
         special: &SpecialTokens,
@@ -90,7 +94,9 @@ impl ChatTemplate {
         now: &ZonedDateTime,
     ) -> Result<Vec<PromptPiece>, TemplateError> {
         let messages = messages::chat_messages(rendering.head, rendering.items);
-        let disguise = self.spellings.disguise(variables::texts(rendering.head, &messages))?;
+        let disguise = self
+            .spellings
+            .disguise(variables::texts(rendering.head, &messages))?;
         let text = match self.text(rendering, &messages, &disguise, true, now) {
             // Some templates, such as DeepSeek's, take arguments as texts only.
             Err(TemplateError::Broken(reason)) => self
@@ -138,8 +144,14 @@ fn template_error(error: &minijinja::Error) -> TemplateError {
         }
         cause = current.source();
     }
-    let place = error.line().map(|line| format!(" (line {line})")).unwrap_or_default();
-    let detail = error.detail().map(|detail| format!(": {detail}")).unwrap_or_default();
+    let place = error
+        .line()
+        .map(|line| format!(" (line {line})"))
+        .unwrap_or_default();
+    let detail = error
+        .detail()
+        .map(|detail| format!(": {detail}"))
+        .unwrap_or_default();
     TemplateError::Broken(format!("{}{detail}{place}", error.kind()))
 }
 
@@ -154,15 +166,24 @@ mod tests {
 
     fn rendered(source: &str) -> Result<Vec<PromptPiece>, TemplateError> {
         let content = vec![Part::Text("Hi".to_owned())];
-        let items = [Item::Message(Message { role: Role::User, content })];
+        let items = [Item::Message(Message {
+            role: Role::User,
+            content,
+        })];
         let head = Head::default();
-        let rendering = Rendering { head: &head, items: &items, add_generation_prompt: true };
+        let rendering = Rendering {
+            head: &head,
+            items: &items,
+            add_generation_prompt: true,
+        };
         compiled(source)?.render(&rendering, &"2025-06-05T09:08:07[UTC]".parse().unwrap())
     }
 
     #[test]
     fn a_refusal_carries_the_message_of_the_template() {
-        let refused = Err(TemplateError::Refused("Roles must alternate: user".to_owned()));
+        let refused = Err(TemplateError::Refused(
+            "Roles must alternate: user".to_owned(),
+        ));
         for source in [
             "{{ raise_exception('Roles must alternate: ' ~ messages[0].role) }}",
             "{% macro m(x) %}{{ raise_exception('Roles must alternate: ' ~ x) }}{% endmacro %}{{ m('user') }}",
@@ -195,8 +216,17 @@ mod tests {
             "{{ 'x' * 99999999999 }}",
         ] {
             let rendered = rendered(source);
-            assert!(matches!(rendered, Err(TemplateError::Broken(_))), "{source}: {rendered:?}");
+            assert!(
+                matches!(rendered, Err(TemplateError::Broken(_))),
+                "{source}: {rendered:?}"
+            );
         }
+    }
+
+    #[test]
+    fn templates_are_shared_between_threads() {
+        fn shared<T: Send + Sync>() {}
+        shared::<ChatTemplate>();
     }
 
     #[test]

@@ -19,7 +19,10 @@ pub(super) fn str_of(state: &State, value: &Value) -> Result<String, Error> {
         ValueKind::String => Ok(value.as_str().unwrap_or_default().to_owned()),
         _ => {
             let mut out = String::new();
-            Reprs { sentinels: sentinels(state) }.write(&mut out, value, 0)?;
+            Reprs {
+                sentinels: sentinels(state),
+            }
+            .write(&mut out, value, 0)?;
             Ok(out)
         }
     }
@@ -44,7 +47,10 @@ struct Reprs {
 impl Reprs {
     fn write(&self, out: &mut String, value: &Value, depth: usize) -> Result<(), Error> {
         if depth > DEPTH_MAX {
-            return Err(Error::new(minijinja::ErrorKind::InvalidOperation, "value nests too deep"));
+            return Err(Error::new(
+                minijinja::ErrorKind::InvalidOperation,
+                "value nests too deep",
+            ));
         }
         match value.kind() {
             ValueKind::Undefined => out.push_str("Undefined"),
@@ -94,7 +100,11 @@ impl Reprs {
     }
 
     fn string(&self, out: &mut String, text: &str) {
-        let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
+        let quote = if text.contains('\'') && !text.contains('"') {
+            '"'
+        } else {
+            '\''
+        };
         out.push(quote);
         for c in text.chars() {
             match revealed(self.sentinels.as_ref(), c) {
@@ -218,7 +228,18 @@ mod tests {
         for c in [' ', 'a', '~', 'é', '世', '😀', '\u{301}', '\u{a1}'] {
             assert!(is_printable(c), "{c:?}");
         }
-        for c in ['\0', '\n', '\u{7f}', '\u{a0}', '\u{ad}', '\u{200b}', '\u{200d}', '\u{2028}', '\u{e000}', '\u{f0000}'] {
+        for c in [
+            '\0',
+            '\n',
+            '\u{7f}',
+            '\u{a0}',
+            '\u{ad}',
+            '\u{200b}',
+            '\u{200d}',
+            '\u{2028}',
+            '\u{e000}',
+            '\u{f0000}',
+        ] {
             assert!(!is_printable(c), "{c:?}");
         }
     }

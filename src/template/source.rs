@@ -1,7 +1,5 @@
 //! What a template's source says, and the few rewrites it needs before it is compiled.
 
-use std::sync::LazyLock;
-
 /// The filter that every loop's iterable goes through.
 pub(super) const LOOP_FILTER: &str = "__iterable";
 
@@ -11,15 +9,40 @@ pub(super) fn normalised(source: &str) -> String {
     let source = source.replace("\r\n", "\n").replace('\r', "\n");
     let mut result = String::with_capacity(source.len());
     let mut rest = source.as_str();
-    while let Some(start) = rest.find("{%") {
-        let (before, tag) = rest.split_at(start);
+    while let Some(start) = ["{%", "{{", "{#"]
+        .iter()
+        .filter_map(|open| rest.find(open))
+        .min()
+    {
+        let (before, block) = rest.split_at(start);
         result.push_str(before);
-        let length = scan(tag, |_, rest| rest.starts_with("%}")).map_or(tag.len(), |end| end + 2);
-        result.push_str(&rewritten(&tag[..length]));
-        rest = &tag[length..];
+        let (block, after) = block.split_at(block_length(block));
+        result.push_str(&rewritten(block));
+        rest = after;
+        if statement(block) == Some("raw") {
+            let (raw, after) = rest.split_at(rest.find("endraw").unwrap_or(rest.len()));
+            result.push_str(raw);
+            rest = after;
+        }
     }
     result.push_str(rest);
     result
+}
+
+/// Length of the tag, expression or comment that a text starts with.
+fn block_length(text: &str) -> usize {
+    let end = match text.get(..2) {
+        Some("{#") => text.find("#}"),
+        Some("{{") => scan(text, |depth, rest| depth == 2 && rest.starts_with("}}")),
+        _ => scan(text, |_, rest| rest.starts_with("%}")),
+    };
+    end.map_or(text.len(), |end| end + 2)
+}
+
+/// What is between the delimiters of a tag, without white space.
+fn statement(tag: &str) -> Option<&str> {
+    let inside = tag.strip_prefix("{%")?.trim_end_matches("%}");
+    Some(inside.trim_matches(|c: char| c.is_whitespace() || c == '-' || c == '+'))
 }
 
 /// Position of the first place outside of strings for which `found` holds, given the nesting in
@@ -48,16 +71,14 @@ fn scan(text: &str, found: impl Fn(usize, &str) -> bool) -> Option<usize> {
 
 /// `transformers` adds `generation` tags to mark what the model wrote. They print their body, and
 /// have a scope of their own as a `with` block has.
-fn rewritten(tag: &str) -> String {
-    let name = tag.trim_start_matches("{%").trim_end_matches("%}");
-    match name.trim_matches(|c: char| c.is_whitespace() || c == '-' || c == '+') {
-        "generation" => tag.replace("generation", "with"),
-        "endgeneration" => tag.replace("endgeneration", "endwith"),
-        statement if statement.starts_with("for ") => {
-            refusing_none(tag).unwrap_or_else(|| tag.to_owned())
-        }
-        _ => tag.to_owned(),
-    }
+fn rewritten(block: &str) -> String {
+    let result = match statement(block) {
+        Some("generation") => Some(block.replace("generation", "with")),
+        Some("endgeneration") => Some(block.replace("endgeneration", "endwith")),
+        Some(statement) if statement.starts_with("for ") => refusing_none(block),
+        _ => None,
+    };
+    result.unwrap_or_else(|| block.to_owned())
 }
 
 /// A loop's tag with a filter after the iterable, which ends at `if`, `recursive` or the tag's end.
@@ -66,9 +87,15 @@ fn refusing_none(tag: &str) -> Option<String> {
     let (head, iterable) = tag.split_at(start);
     let ends = [" if ", " recursive", "\nif ", "%}", "-%}", "+%}"];
     // The brace of the opening delimiter is not in this part, so it starts at depth 0.
-    let end = scan(iterable, |depth, rest| depth == 0 && ends.iter().any(|end| rest.starts_with(end)))?;
+    let end = scan(iterable, |depth, rest| {
+        depth == 0 && ends.iter().any(|end| rest.starts_with(end))
+    })?;
     let (iterable, tail) = iterable.split_at(end);
-    Some(format!("{head}({}) | {LOOP_FILTER} {}", iterable.trim(), tail.trim_start()))
+    Some(format!(
+        "{head}({}) | {LOOP_FILTER} {}",
+        iterable.trim(),
+        tail.trim_start()
+    ))
 }
 
 /// Whether the source has `word` as a whole word.
@@ -85,13 +112,17 @@ pub(super) fn wants_short_call_ids(source: &str) -> bool {
     source.contains("length != 9")
 }
 
-/// What may stand between the start of a tag or call and a spelling that the template looks for.
-static LOOK_UPS: LazyLock<Vec<String>> = LazyLock::new(|| {
-    ["split", "rsplit", "partition", "startswith", "endswith", "replace", "find", "removesuffix"]
-        .iter()
-        .map(|method| format!("{method}("))
-        .collect()
-});
+/// Methods by which templates look for a text in another.
+const LOOK_UPS: [&str; 8] = [
+    "split",
+    "rsplit",
+    "partition",
+    "startswith",
+    "endswith",
+    "replace",
+    "find",
+    "removesuffix",
+];
 
 /// Whether the template looks for this spelling inside values, as in `'</think>' in content`.
 pub(super) fn parses(source: &str, spelling: &str) -> bool {
@@ -100,11 +131,18 @@ pub(super) fn parses(source: &str, spelling: &str) -> bool {
         source.match_indices(&quoted).any(|(start, _)| {
             let before = source[..start].trim_end();
             let after = source[start + quoted.len()..].trim_start();
-            after.starts_with("in ")
-                || after.starts_with("not in ")
-                || LOOK_UPS.iter().any(|method| before.ends_with(method.as_str()))
+            after.starts_with("in ") || after.starts_with("not in ") || opens_look_up(before)
         })
     })
+}
+
+/// Whether a text ends with the start of a call of one of the methods.
+fn opens_look_up(text: &str) -> bool {
+    let name = text
+        .strip_suffix('(')
+        .map(str::trim_end)
+        .unwrap_or_default();
+    LOOK_UPS.iter().any(|method| name.ends_with(method))
 }
 
 #[cfg(test)]
@@ -120,13 +158,41 @@ mod tests {
     }
 
     #[test]
+    fn only_tags_are_rewritten() {
+        for source in [
+            "{# it's {% generation %} #}",
+            "{{ '{% generation %}' ~ {'a': {'b': 1}} }}",
+            "{% raw %}{% generation %}{{ '{% for x in y %}{% endraw %}",
+            "{{ unclosed {% generation %}",
+        ] {
+            assert_eq!(normalised(source), source);
+        }
+        let after = normalised(
+            "{# it's #}{{ {'a': {'b': \"it's\"}} }}{% raw %}'{% endraw %}{% generation %}",
+        );
+        assert!(after.ends_with("{% with %}"), "{after}");
+    }
+
+    #[test]
     fn loops_refuse_none() {
         for (tag, expected) in [
             ("{% for x in y %}", "{% for x in (y) | __iterable %}"),
-            ("{%- for k, v in d.items() -%}", "{%- for k, v in (d.items()) | __iterable -%}"),
-            ("{% for x in (a if b else c) if x %}", "{% for x in ((a if b else c)) | __iterable if x %}"),
-            ("{% for x in ' if %} ' recursive %}", "{% for x in (' if %} ') | __iterable recursive %}"),
-            ("{% for x in 1, [2 if y] %}", "{% for x in (1, [2 if y]) | __iterable %}"),
+            (
+                "{%- for k, v in d.items() -%}",
+                "{%- for k, v in (d.items()) | __iterable -%}",
+            ),
+            (
+                "{% for x in (a if b else c) if x %}",
+                "{% for x in ((a if b else c)) | __iterable if x %}",
+            ),
+            (
+                "{% for x in ' if %} ' recursive %}",
+                "{% for x in (' if %} ') | __iterable recursive %}",
+            ),
+            (
+                "{% for x in 1, [2 if y] %}",
+                "{% for x in (1, [2 if y]) | __iterable %}",
+            ),
             ("{% for x %}", "{% for x %}"),
             ("{% if x in y %}", "{% if x in y %}"),
         ] {

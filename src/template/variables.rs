@@ -37,17 +37,33 @@ impl Variables<'_> {
         let mut all = vec![
             (Cow::from("documents"), Value::from(())),
             (Cow::from("strftime_now"), environment::strftime_now(now)),
-            (Cow::from(environment::SENTINELS), Value::from_object(self.disguise.sentinels().clone())),
+            (
+                Cow::from(environment::SENTINELS),
+                Value::from_object(self.disguise.sentinels().clone()),
+            ),
         ];
         all.extend(self.special_tokens());
         for (key, argument) in &head.template_args {
             all.push((Cow::from(key.clone()), self.json(argument)));
         }
-        let messages: Vec<Value> = messages.iter().map(|message| self.message(message)).collect();
+        let messages: Vec<Value> = messages
+            .iter()
+            .map(|message| self.message(message))
+            .collect();
         let tools: Vec<Value> = head.tools.iter().map(|tool| self.tool(tool)).collect();
         all.push(("messages".into(), messages.into()));
-        all.push(("tools".into(), if tools.is_empty() { ().into() } else { tools.into() }));
-        all.push(("add_generation_prompt".into(), self.rendering.add_generation_prompt.into()));
+        all.push((
+            "tools".into(),
+            if tools.is_empty() {
+                ().into()
+            } else {
+                tools.into()
+            },
+        ));
+        all.push((
+            "add_generation_prompt".into(),
+            self.rendering.add_generation_prompt.into(),
+        ));
         Value::from_pairs(all)
     }
 
@@ -79,7 +95,10 @@ impl Variables<'_> {
     /// Templates know thoughts by three names.
     fn assistant(&self, message: &AssistantMessage<'_>) -> Value {
         let answer = |text: &str| Value::from(self.disguise.hide_in_answer(text));
-        let mut fields = vec![("role", "assistant".into()), ("content", answer(&message.content))];
+        let mut fields = vec![
+            ("role", "assistant".into()),
+            ("content", answer(&message.content)),
+        ];
         if let Some(reasoning) = &message.reasoning {
             let reasoning = answer(reasoning);
             for name in ["reasoning_content", "reasoning", "thinking"] {
@@ -131,9 +150,15 @@ impl Variables<'_> {
         if let Some(description) = &tool.description {
             function.push(("description", self.text(description)));
         }
-        let parameters = tool.parameters.as_ref().map_or_else(no_parameters, |map| self.object(map));
+        let parameters = tool
+            .parameters
+            .as_ref()
+            .map_or_else(no_parameters, |map| self.object(map));
         function.push(("parameters", parameters));
-        Value::from_pairs([("type", "function".into()), ("function", Value::from_pairs(function))])
+        Value::from_pairs([
+            ("type", "function".into()),
+            ("function", Value::from_pairs(function)),
+        ])
     }
 
     fn text(&self, text: &str) -> Value {
@@ -141,7 +166,10 @@ impl Variables<'_> {
     }
 
     fn object(&self, map: &Map<String, Json>) -> Value {
-        Value::from_pairs(map.iter().map(|(key, value)| (self.text(key), self.json(value))))
+        Value::from_pairs(
+            map.iter()
+                .map(|(key, value)| (self.text(key), self.json(value))),
+        )
     }
 
     fn json(&self, value: &Json) -> Value {

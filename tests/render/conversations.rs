@@ -11,7 +11,10 @@ use stemma::conversation::{
 use stemma::template::{ChatTemplate, Rendering, TemplateError};
 use stemma::tokenizer::{PromptPiece, SpecialTokens};
 
-const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/templates/conversations.json");
+const FILE: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/tests/data/templates/conversations.json"
+);
 
 /// The file of conversations, which the Python script reads as well.
 #[derive(Deserialize)]
@@ -98,7 +101,11 @@ impl Conversation {
             strict: None,
         });
         let template_args = self.template_args.clone();
-        Head { instructions: None, tools: tools.collect(), template_args }
+        Head {
+            instructions: None,
+            tools: tools.collect(),
+            template_args,
+        }
     }
 
     /// The text of the prompt that a template makes of it.
@@ -109,8 +116,14 @@ impl Conversation {
         now: &ZonedDateTime,
     ) -> Result<String, TemplateError> {
         let (head, items) = (self.head(), self.items());
-        let rendering = Rendering { head: &head, items: &items, add_generation_prompt };
-        template.render(&rendering, now).map(|pieces| text_of(&pieces))
+        let rendering = Rendering {
+            head: &head,
+            items: &items,
+            add_generation_prompt,
+        };
+        template
+            .render(&rendering, now)
+            .map(|pieces| text_of(&pieces))
     }
 
     /// The messages as items.
@@ -129,13 +142,24 @@ pub(super) fn text_of(pieces: &[PromptPiece]) -> String {
 
 fn items_of(message: &ChatMessage) -> Vec<Item> {
     let content = || vec![Part::Text(message.content.clone())];
-    let said = |role| Item::Message(Message { role, content: content() });
+    let said = |role| {
+        Item::Message(Message {
+            role,
+            content: content(),
+        })
+    };
     match message.role.as_str() {
         "system" => vec![said(Role::System)],
         "user" => vec![said(Role::User)],
         "tool" => {
-            let call_id = message.tool_call_id.clone().expect("a tool message has a call");
-            vec![Item::FunctionOutput(FunctionOutput { call_id, output: content() })]
+            let call_id = message
+                .tool_call_id
+                .clone()
+                .expect("a tool message has a call");
+            vec![Item::FunctionOutput(FunctionOutput {
+                call_id,
+                output: content(),
+            })]
         }
         "assistant" => {
             let mut items = Vec::new();

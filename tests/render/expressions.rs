@@ -10,7 +10,10 @@ use stemma::tokenizer::SpecialTokens;
 
 use super::conversations::{Conversations, text_of};
 
-const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/templates/expressions.json");
+const FILE: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/tests/data/templates/expressions.json"
+);
 
 #[derive(Deserialize)]
 struct Expressions {
@@ -26,14 +29,28 @@ struct Outcome {
 }
 
 fn said(role: Role, text: &str) -> Item {
-    Item::Message(Message { role, content: vec![Part::Text(text.to_owned())] })
+    Item::Message(Message {
+        role,
+        content: vec![Part::Text(text.to_owned())],
+    })
 }
 
-fn render(source: &str, head: &Head, conversations: &Conversations) -> Result<String, TemplateError> {
-    let special = SpecialTokens { bos: Some("<s>".to_owned()), ..SpecialTokens::default() };
+fn render(
+    source: &str,
+    head: &Head,
+    conversations: &Conversations,
+) -> Result<String, TemplateError> {
+    let special = SpecialTokens {
+        bos: Some("<s>".to_owned()),
+        ..SpecialTokens::default()
+    };
     let template = ChatTemplate::compile(source, &special, Arc::new([]))?;
     let items = [said(Role::User, "Hi"), said(Role::Assistant, "Hello")];
-    let rendering = Rendering { head, items: &items, add_generation_prompt: false };
+    let rendering = Rendering {
+        head,
+        items: &items,
+        add_generation_prompt: false,
+    };
     let pieces = template.render(&rendering, &conversations.now())?;
     Ok(text_of(&pieces))
 }
@@ -43,15 +60,25 @@ fn expressions_print_as_jinja2_prints_them() {
     let text = std::fs::read_to_string(FILE).expect(FILE);
     let expressions: Expressions = serde_json::from_str(&text).expect(FILE);
     let conversations = Conversations::read();
-    let head = Head { template_args: expressions.variables, ..Head::default() };
+    let head = Head {
+        template_args: expressions.variables,
+        ..Head::default()
+    };
     let mut wrong = Vec::new();
     for outcome in &expressions.outcomes {
         let rendered = render(&outcome.template, &head, &conversations);
         let expected = outcome.text.as_ref().or(outcome.error.as_ref());
         if rendered.as_ref().ok() != outcome.text.as_ref() {
             let source = &outcome.template;
-            wrong.push(format!("{source}\n  expected {expected:?}\n  got {rendered:?}"));
+            wrong.push(format!(
+                "{source}\n  expected {expected:?}\n  got {rendered:?}"
+            ));
         }
     }
-    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} differ:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
 }

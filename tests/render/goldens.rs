@@ -10,7 +10,10 @@ use stemma::template::{ChatTemplate, TemplateError};
 
 use super::conversations::Conversations;
 
-const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/templates/goldens.json");
+const FILE: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/tests/data/templates/goldens.json"
+);
 
 /// Names the folder that tests/goldens/fetch_templates.py filled.
 const FOLDER: &str = "STEMMA_TEST_TEMPLATES";
@@ -28,7 +31,10 @@ type Goldens = BTreeMap<String, BTreeMap<String, [Option<String>; 2]>>;
 
 #[test]
 fn real_templates_render_as_transformers_renders_them() {
-    let Some(folder) = folder() else { return };
+    let Some(folder) = folder() else {
+        println!("skipped: {FOLDER} does not name a folder of templates");
+        return;
+    };
     let goldens: Goldens = serde_json::from_str(&read(Path::new(FILE))).expect(FILE);
     let conversations = Conversations::read();
     let mut wrong = Vec::new();
@@ -37,17 +43,22 @@ fn real_templates_render_as_transformers_renders_them() {
             wrong.extend(differences(&folder, name, cases, &conversations));
         }
     }
-    println!("{} templates, {} conversations each", goldens.len(), conversations.cases.len());
-    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+    println!(
+        "{} templates, {} conversations each",
+        goldens.len(),
+        conversations.cases.len()
+    );
+    assert!(
+        wrong.is_empty(),
+        "{} differ:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
 }
 
 /// The folder of templates, if the tests were given one.
 fn folder() -> Option<PathBuf> {
-    let folder = std::env::var_os(FOLDER).map(PathBuf::from);
-    if folder.is_none() {
-        println!("skipped: {FOLDER} does not name a folder of templates");
-    }
-    folder
+    std::env::var_os(FOLDER).map(PathBuf::from)
 }
 
 /// The goldens of one template that its renderings do not equal.
@@ -63,11 +74,14 @@ fn differences(
     let mut wrong = Vec::new();
     for (case, pair) in cases {
         for (golden, prompted) in pair.iter().zip([false, true]) {
-            let rendered = conversations.cases[case].render(&template, prompted, &conversations.now());
+            let rendered =
+                conversations.cases[case].render(&template, prompted, &conversations.now());
             let Some(golden) = golden else { continue };
             if !agrees(golden, &rendered) {
                 let got = rendered.map_or_else(|error| error.to_string(), |text| outcome(&text));
-                wrong.push(format!("{name} {case} {prompted}: expected {golden}, got {got}"));
+                wrong.push(format!(
+                    "{name} {case} {prompted}: expected {golden}, got {got}"
+                ));
             }
         }
     }
@@ -127,7 +141,10 @@ const CURIOUS: [(&str, &str); 2] = [
 
 #[test]
 fn hiding_control_tokens_leaves_the_text_as_it_is() {
-    let Some(folder) = folder() else { return };
+    let Some(folder) = folder() else {
+        println!("skipped: {FOLDER} does not name a folder of templates");
+        return;
+    };
     let goldens: Goldens = serde_json::from_str(&read(Path::new(FILE))).expect(FILE);
     let conversations = Conversations::read();
     let special = conversations.special_tokens();

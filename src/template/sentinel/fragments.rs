@@ -1,0 +1,79 @@
+//! Parts of control tokens at the ends of values.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+/// Parts of spellings that could become whole ones beside a template's text: a property named
+/// `|im_end|` that a template writes between `<` and `>`.
+pub(super) struct Fragments {
+    starts: HashSet<String>,
+    ends: HashSet<String>,
+    /// All spellings, each between two null characters.
+    joined: String,
+    bytes_max: usize,
+}
+
+impl Fragments {
+    /// Takes the spellings apart.
+    pub(super) fn new(spellings: &[&str]) -> Self {
+        let mut fragments = Self {
+            starts: HashSet::new(),
+            ends: HashSet::new(),
+            joined: format!("\0{}\0", spellings.join("\0")),
+            bytes_max: spellings.iter().map(|text| text.len()).max().unwrap_or(0),
+        };
+        let whole: HashSet<&str> = spellings.iter().copied().collect();
+        let insert = |parts: &mut HashSet<String>, part: &str| {
+            if is_fragment(part) && !whole.contains(part) {
+                parts.insert(part.to_owned());
+            }
+        };
+        for spelling in spellings {
+            for (cut, _) in spelling.char_indices().skip(1) {
+                let (start, end) = spelling.split_at(cut);
+                insert(&mut fragments.starts, start);
+                insert(&mut fragments.ends, end);
+            }
+        }
+        fragments
+    }
+
+    /// Where the text, leaving out white space around it, starts with the end of a spelling or ends
+    /// with the start of one; or all of it, if it is a part of a spelling.
+    pub(super) fn at_ends_of(&self, text: &str) -> impl Iterator<Item = Range<usize>> + use<> {
+        let trimmed = text.trim();
+        let first = text.len() - text.trim_start().len();
+        let last = first + trimmed.len();
+        let within = trimmed.len() < self.bytes_max
+            && is_fragment(trimmed)
+            && self.joined.contains(trimmed)
+            && !self.joined.contains(&format!("\0{trimmed}\0"));
+        let start = cuts(trimmed)
+            .take_while(|cut| *cut < self.bytes_max)
+            .filter(|cut| self.ends.contains(&trimmed[..*cut]))
+            .last()
+            .map(|cut| first..first + cut);
+        let end = cuts(trimmed)
+            .rev()
+            .take_while(|cut| trimmed.len() - cut < self.bytes_max)
+            .filter(|cut| self.starts.contains(&trimmed[*cut..]))
+            .last()
+            .map(|cut| first + cut..last);
+        [within.then_some(first..last), start, end]
+            .into_iter()
+            .flatten()
+    }
+}
+
+/// The places between characters, and the end.
+fn cuts(text: &str) -> impl DoubleEndedIterator<Item = usize> + '_ {
+    text.char_indices().map(|(at, c)| at + c.len_utf8())
+}
+
+/// Whether part of a spelling is more than a letter or a word, which any text may have.
+fn is_fragment(part: &str) -> bool {
+    part.chars().nth(1).is_some()
+        && part
+            .chars()
+            .any(|c| !c.is_alphanumeric() && c != '_' && !c.is_whitespace())
+}
