@@ -99,7 +99,7 @@ impl ChatTemplate {
             .disguise(variables::texts(rendering.head, &messages))?;
         let text = match self.text(rendering, &messages, &disguise, true, now) {
             // Some templates, such as DeepSeek's, take arguments as texts only.
-            Err(TemplateError::Broken(reason)) => self
+            Err(TemplateError::Broken(reason)) if messages.iter().any(has_parsed_call) => self
                 .text(rendering, &messages, &disguise, false, now)
                 .map_err(|_| TemplateError::Broken(reason)),
             other => other,
@@ -132,6 +132,13 @@ impl ChatTemplate {
     /// without it ignores that variable or key.
     pub fn mentions(&self, word: &str) -> bool {
         source::mentions(&self.source, word)
+    }
+}
+
+fn has_parsed_call(message: &ChatMessage<'_>) -> bool {
+    match message {
+        ChatMessage::Assistant(answer) => answer.calls.iter().any(|call| call.object.is_some()),
+        _ => false,
     }
 }
 

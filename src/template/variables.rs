@@ -50,20 +50,13 @@ impl Variables<'_> {
             .iter()
             .map(|message| self.message(message))
             .collect();
+        // As in Python, a conversation without tools has `None`, not an empty list.
         let tools: Vec<Value> = head.tools.iter().map(|tool| self.tool(tool)).collect();
+        let tools = (!tools.is_empty()).then_some(tools);
+        let prompted = self.rendering.add_generation_prompt;
         all.push(("messages".into(), messages.into()));
-        all.push((
-            "tools".into(),
-            if tools.is_empty() {
-                ().into()
-            } else {
-                tools.into()
-            },
-        ));
-        all.push((
-            "add_generation_prompt".into(),
-            self.rendering.add_generation_prompt.into(),
-        ));
+        all.push(("tools".into(), tools.into()));
+        all.push(("add_generation_prompt".into(), prompted.into()));
         Value::from_pairs(all)
     }
 
