@@ -33,9 +33,9 @@ impl MappedFile {
         }
         #[expect(unsafe_code, reason = "a memory map is the point of this file")]
         // SAFETY: the map is read-only and private to this struct. The bytes can change only if
-        // another process rewrites the file in place while the model is being loaded; every value
-        // is decoded by copy and no bit pattern of the element types is invalid, so such a change
-        // can spoil numbers but not memory.
+        // another process rewrites the file in place meanwhile: every value is decoded by copy and
+        // no bit pattern of the element types is invalid, so that spoils numbers but not memory,
+        // and a file cut short in place ends the process (SIGBUS) rather than reading elsewhere.
         let map = unsafe { Mmap::map(&file) }.map_err(|e| format!("cannot be mapped: {e}"))?;
         Ok(Self {
             path: path.to_owned(),

@@ -120,11 +120,20 @@ fn announce(seed: u64) {
 
 #[test]
 fn a_damaged_gguf_file_never_panics() {
-    let whole = GgufFile::small("llama").to_bytes();
+    check_gguf(&GgufFile::small("llama").to_bytes());
+}
+
+#[test]
+fn a_damaged_gguf_file_of_every_type_never_panics() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/dequantise");
+    check_gguf(&fs::read(folder.join("every-type.gguf")).expect("a golden file"));
+}
+
+fn check_gguf(whole: &[u8]) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("damaged.gguf");
     for_random_damages(|damages| {
-        let mut bytes = whole.clone();
+        let mut bytes = whole.to_vec();
         damages.iter().for_each(|damage| apply(&mut bytes, damage));
         fs::write(&path, bytes).expect("a writable folder");
         open_and_read(&path);

@@ -61,6 +61,48 @@ fn metadata_becomes_config_json() {
 }
 
 #[test]
+fn rotary_scalings_are_found_in_metadata_and_factors() {
+    let scaling = |change: &dyn Fn(&mut GgufFile)| {
+        let mut file = GgufFile::small("llama");
+        change(&mut file);
+        let config = open(&file).expect("a readable file").config;
+        config.get("rope_scaling").cloned().unwrap_or_default()
+    };
+    let text = |text: &str| Metadata::Text(text.to_owned());
+    assert_eq!(
+        scaling(&|file| file.set("llama.rope.scaling.type", text("none"))),
+        json!(null)
+    );
+    let yarn = scaling(&|file| {
+        file.set("llama.rope.scaling.type", text("yarn"));
+        file.set("llama.rope.scaling.factor", Metadata::F32(4.0));
+        file.set(
+            "llama.rope.scaling.original_context_length",
+            Metadata::U32(32),
+        );
+    });
+    let expected = json!({
+        "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32
+    });
+    assert_eq!(yarn, expected);
+    let old = scaling(&|file| file.set("llama.rope.scale_linear", Metadata::F32(2.0)));
+    assert_eq!(old, json!({ "rope_type": "linear", "factor": 2.0 }));
+    // A base so low that every frequency is kept, with all divisors 1.
+    let llama3 = scaling(&|file| {
+        file.set("llama.rope.freq_base", Metadata::F32(10.0));
+        file.add_f32("rope_freqs.weight", &[HIDDEN / 4 / 2]);
+        file.tensor("rope_freqs.weight").data = [1.0_f32; 4].map(f32::to_le_bytes).concat();
+    });
+    assert_eq!(llama3["rope_type"], "llama3");
+    let mut file = GgufFile::small("llama");
+    file.add_f32("rope_freqs.weight", &[HIDDEN / 4 / 2]);
+    refused(
+        &file,
+        &["tensor `rope_freqs.weight`", "not those of Llama 3"],
+    );
+}
+
+#[test]
 fn gemma_3_gets_what_converters_leave_out() {
     let mut file = GgufFile::small("gemma3");
     file.set("gemma3.attention.sliding_window", Metadata::U32(512));

