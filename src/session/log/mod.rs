@@ -1,0 +1,155 @@
+//! The log as the service sees it: turns are appended, responses read, continued and deleted.
+
+mod committer;
+mod read;
+mod turn_handle;
+
+use std::{
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+    thread::JoinHandle,
+};
+
+use tokio::sync::{mpsc, oneshot};
+
+pub use self::{
+    read::{Access, Continuation, Listed, PastTurn, StoredResponse},
+    turn_handle::{Ending, NewResponse, Turn},
+};
+use self::committer::{Command, Committer};
+use super::{
+    bounds::Bounds,
+    error::LogError,
+    key::SessionId,
+    migrate,
+    sled::{SledOptions, SledStorage},
+    storage::Storage,
+    turn::Opening,
+    view::View,
+};
+
+/// Commands that may wait for the committer; with slices of 256 KiB, at most 64 MiB.
+const QUEUE_LEN_MAX: usize = 256;
+
+/// The session log. Clones are the same log.
+#[derive(Clone)]
+pub struct SessionLog {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    view: Arc<View>,
+    queue: mpsc::Sender<Command>,
+    bounds: Bounds,
+    committer: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl SessionLog {
+    /// Opens the store in a folder, or makes one there.
+    ///
+    /// # Errors
+    /// [`LogError::Refused`] with a sentence if another process uses the folder, if a newer program
+    /// wrote it, or if something is missing or damaged.
+    pub fn open(dir: &Path, options: &SledOptions, bounds: Bounds) -> Result<Self, LogError> {
+        Self::start(Arc::new(SledStorage::open(dir, options)?), bounds)
+    }
+
+    /// Starts the log over a storage: upgrades its format, closes turns that the end of the last
+    /// process cut off, and starts the committer.
+    ///
+    /// # Errors
+    /// As [`SessionLog::open`].
+    pub fn start(storage: Arc<dyn Storage>, bounds: Bounds) -> Result<Self, LogError> {
+        let totals = migrate::prepare(&*storage, migrate::STEPS)?;
+        let view = Arc::new(View::new(storage.clone()));
+        let (queue, commands) = mpsc::channel(QUEUE_LEN_MAX);
+        let mut committer = Committer::new(storage, view.clone(), bounds, totals);
+        committer.close_interrupted_turns()?;
+        let thread = std::thread::Builder::new()
+            .name("committer".into())
+            .spawn(move || committer.run(commands))
+            .map_err(|error| LogError::Unavailable(format!("starting the committer: {error}")))?;
+        let committer = Mutex::new(Some(thread));
+        Ok(Self { shared: Arc::new(Shared { view, queue, bounds, committer }) })
+    }
+
+    /// Begins a turn's session; returns once that is queued. [`Turn::registered`] tells whether the
+    /// session that it continues was still there.
+    ///
+    /// # Errors
+    /// [`LogError::PersistenceDisabled`], and errors from reading the session that it forks.
+    pub async fn begin(&self, opening: Opening) -> Result<Turn, LogError> {
+        if opening.continues.is_some() {
+            self.require_persistence()?;
+        }
+        Turn::begin(self.clone(), opening).await
+    }
+
+    /// Deletes a response for a reader that may see it; returns once it is durably hidden. What
+    /// nothing else needs of its session is erased in the same commit or soon after.
+    ///
+    /// # Errors
+    /// [`LogError::NotFound`], [`LogError::PersistenceDisabled`] or [`LogError::Unavailable`].
+    pub async fn delete(&self, access: Access, id: SessionId) -> Result<(), LogError> {
+        self.require_persistence()?;
+        self.ask(|reply| Command::Delete { access, id, reply }).await
+    }
+
+    /// Drops what has outlived its time at `now_ms`; returns once that is durable.
+    ///
+    /// # Errors
+    /// [`LogError::Unavailable`].
+    pub async fn sweep(&self, now_ms: i64) -> Result<(), LogError> {
+        self.ask(|reply| Command::Sweep { now_ms, reply }).await
+    }
+
+    /// Waits until everything queued before is durable and nothing is left to erase.
+    ///
+    /// # Errors
+    /// [`LogError::Unavailable`].
+    pub async fn settle(&self) -> Result<(), LogError> {
+        self.ask(|reply| Command::Settle { reply }).await
+    }
+
+    /// Makes everything queued before durable and closes the store in order. Later writes fail.
+    ///
+    /// # Errors
+    /// [`LogError::Unavailable`] if the last state could not be made durable.
+    pub async fn close(&self) -> Result<(), LogError> {
+        let closed = self.ask(|reply| Command::Close { reply }).await;
+        let thread = self.shared.committer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            let _ = tokio::task::spawn_blocking(move || thread.join()).await;
+        }
+        closed
+    }
+
+    /// The bounds on what is kept.
+    pub fn bounds(&self) -> &Bounds {
+        &self.shared.bounds
+    }
+
+    fn require_persistence(&self) -> Result<(), LogError> {
+        if self.shared.bounds.persistence_disabled() {
+            return Err(LogError::PersistenceDisabled);
+        }
+        Ok(())
+    }
+
+    async fn send(&self, command: Command) -> Result<(), LogError> {
+        self.shared.queue.send(command).await.map_err(|_| closed())
+    }
+
+    async fn ask(
+        &self,
+        command: impl FnOnce(oneshot::Sender<Result<(), LogError>>) -> Command,
+    ) -> Result<(), LogError> {
+        let (reply, answer) = oneshot::channel();
+        self.send(command(reply)).await?;
+        answer.await.unwrap_or_else(|_| Err(closed()))
+    }
+}
+
+fn closed() -> LogError {
+    LogError::Unavailable("the session log is closed".into())
+}

@@ -1,0 +1,262 @@
+//! Reads of the log: only what is durable, and only what the reader may see.
+
+use sha2::{Digest, Sha256};
+
+use super::SessionLog;
+use crate::{
+    id::TokenId,
+    session::{
+        codec::Kind,
+        error::LogError,
+        event::ForkPoint,
+        fork,
+        key::{Key, KeyRange, SessionId, Space},
+        record::{
+            Head, Place, Response, State, damaged, load, load_events, load_parts, open_record,
+        },
+        replay::{Replayed, replay},
+        storage::Read,
+    },
+};
+
+/// Who reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Access {
+    /// Only what was created by this key, or without a key policy (`None`).
+    Owned(Option<String>),
+    /// Everything: the operator, or a server told to share.
+    All,
+}
+
+impl Access {
+    /// Whether this reader sees what `owner` created.
+    pub fn sees(&self, owner: Option<&str>) -> bool {
+        match self {
+            Self::Owned(reader) => reader.as_deref() == owner,
+            Self::All => true,
+        }
+    }
+}
+
+/// A response as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredResponse {
+    /// What is known beside the body.
+    pub record: Response,
+    /// The JSON object that was answered, as text.
+    pub body: String,
+}
+
+/// What a continuation needs to decide and to fork.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Continuation {
+    /// The response to continue.
+    pub record: Response,
+    /// Where a fork would begin.
+    pub fork: ForkPoint,
+    /// What led that turn's prompt, as JSON text.
+    pub head: String,
+    /// All tokens up to there, from the first of the prompt on.
+    pub tokens: Vec<TokenId>,
+}
+
+/// One turn of the past, for a rebuilt conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PastTurn {
+    /// Its response.
+    pub id: SessionId,
+    /// Id of the model.
+    pub model: String,
+    /// Its request's own input items, as JSON texts.
+    pub input_items: Vec<String>,
+    /// What led its prompt, as JSON text.
+    pub head: String,
+    /// The JSON object that was answered, as text.
+    pub body: String,
+}
+
+/// A line of a listing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Listed {
+    /// The response.
+    pub id: SessionId,
+    /// When it was stored, in milliseconds since 1970.
+    pub at_ms: i64,
+    /// Its place in the log, by which listings are continued.
+    pub ordinal: u64,
+}
+
+impl SessionLog {
+    /// A response, if this reader may see it.
+    ///
+    /// # Errors
+    /// [`LogError::NotFound`], [`LogError::PersistenceDisabled`]; [`LogError::Corrupt`] if the
+    /// session says that there must be one.
+    pub fn response(&self, access: &Access, id: SessionId) -> Result<StoredResponse, LogError> {
+        let (_, record) = self.visible(access, id)?;
+        let body = self.unless_gone(access, id, body(&*self.shared.view, id, &record))?;
+        Ok(StoredResponse { record, body })
+    }
+
+    /// What is known of a response beside its body.
+    ///
+    /// # Errors
+    /// As [`SessionLog::response`].
+    pub fn response_record(&self, access: &Access, id: SessionId) -> Result<Response, LogError> {
+        Ok(self.visible(access, id)?.1)
+    }
+
+    /// The input items of a response's own request, as JSON texts.
+    ///
+    /// # Errors
+    /// As [`SessionLog::response`].
+    pub fn input_items(&self, access: &Access, id: SessionId) -> Result<Vec<String>, LogError> {
+        let (head, _) = self.visible(access, id)?;
+        Ok(self.unless_gone(access, id, self.replayed(id, head.events))?.input_items)
+    }
+
+    /// What a continuation of a response needs to decide whether to fork, and to fork.
+    ///
+    /// # Errors
+    /// As [`SessionLog::response`].
+    pub fn continuation(&self, access: &Access, id: SessionId) -> Result<Continuation, LogError> {
+        let (_, record) = self.visible(access, id)?;
+        let fork = ForkPoint { parent: id, events: record.end_events };
+        let gathered = self.replayed(id, fork.events).and_then(|replayed| {
+            let tokens = fork::lineage(&*self.shared.view, fork, 0)?.tokens();
+            Ok((replayed.head, tokens))
+        });
+        let (head, tokens) = self.unless_gone(access, id, gathered)?;
+        Ok(Continuation { record, fork, head, tokens })
+    }
+
+    /// The turns that lead to a response and include it, oldest first. To be called for a response
+    /// that is visible or that a registered turn continues; hidden ones before it are included.
+    ///
+    /// # Errors
+    /// [`LogError::Corrupt`] if one is missing, [`LogError::NotFound`] if the last is gone.
+    pub fn history(&self, id: SessionId) -> Result<Vec<PastTurn>, LogError> {
+        let mut turns = Vec::new();
+        let mut at = Some(id);
+        while let Some(id) = at {
+            let Some(record) = load::<Response>(&*self.shared.view, &Key::response(id))? else {
+                if turns.is_empty() {
+                    return Err(LogError::NotFound);
+                }
+                return Err(damaged(&Key::response(id), &"a continued response is missing").into());
+            };
+            let replayed = self.replayed(id, record.end_events)?;
+            turns.push(PastTurn {
+                id,
+                body: body(&*self.shared.view, id, &record)?,
+                model: record.model,
+                input_items: replayed.input_items,
+                head: replayed.head,
+            });
+            at = record.previous;
+        }
+        turns.reverse();
+        Ok(turns)
+    }
+
+    /// Visible responses of one owner, newest first, from before the place `before` in the log.
+    ///
+    /// # Errors
+    /// The storage's.
+    pub fn list(
+        &self,
+        owner: Option<&str>,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<Listed>, LogError> {
+        let mut range = KeyRange::listing(owner);
+        if let Some(before) = before {
+            range = range.after(&Key::listing(owner, before));
+        }
+        let entries = self.shared.view.scan(&range, limit)?;
+        let listed = entries.iter().map(|(key, value)| {
+            let place = open_record::<Place>(key, value)?;
+            let ordinal = key.ordinal().ok_or_else(|| damaged(key, &"it names no place"))?;
+            Ok(Listed { id: place.session, at_ms: place.at_ms, ordinal })
+        });
+        listed.collect()
+    }
+
+    /// Where a fork may begin whose prompt has the first `tokens` of a session's own tokens, and
+    /// how many of them that includes; `None` if there is no such place.
+    ///
+    /// # Errors
+    /// [`LogError::NotFound`] if the session is gone; the storage's.
+    pub fn boundary(
+        &self,
+        id: SessionId,
+        tokens: usize,
+    ) -> Result<Option<(ForkPoint, usize)>, LogError> {
+        let head = load::<Head>(&*self.shared.view, &Key::head(id))?.ok_or(LogError::NotFound)?;
+        Ok(self.replayed(id, head.events)?.boundary(id, tokens))
+    }
+
+    /// The tokens up to a point of a session.
+    ///
+    /// # Errors
+    /// [`LogError::Corrupt`] if something of the line is missing.
+    pub fn tokens(&self, point: ForkPoint) -> Result<Vec<TokenId>, LogError> {
+        Ok(fork::lineage(&*self.shared.view, point, 0)?.tokens())
+    }
+
+    fn replayed(&self, id: SessionId, events: u64) -> Result<Replayed, LogError> {
+        Ok(replay(&load_events(&*self.shared.view, id, events)?))
+    }
+
+    /// Head and record of a visible response. An unknown id and another owner's cost the same.
+    fn visible(&self, access: &Access, id: SessionId) -> Result<(Head, Response), LogError> {
+        self.require_persistence()?;
+        let (head, record) = {
+            let snapshot = self.shared.view.snapshot();
+            let head = load::<Head>(&snapshot, &Key::head(id))?;
+            (head, load::<Response>(&snapshot, &Key::response(id))?)
+        };
+        match (head, record) {
+            (None, None) => Err(LogError::NotFound),
+            (None, Some(_)) => {
+                Err(damaged(&Key::head(id), &"the session of a response is missing").into())
+            }
+            (Some(head), _) if head.state != State::Stored => Err(LogError::NotFound),
+            (Some(head), _) if !access.sees(head.owner.as_deref()) => Err(LogError::NotFound),
+            (Some(_), None) => {
+                Err(damaged(&Key::response(id), &"the record of a response is missing").into())
+            }
+            (Some(head), Some(record)) => Ok((head, record)),
+        }
+    }
+
+    /// A read of many values may meet a deletion half-way: then the response was not found.
+    fn unless_gone<T>(
+        &self,
+        access: &Access,
+        id: SessionId,
+        read: Result<T, LogError>,
+    ) -> Result<T, LogError> {
+        read.map_err(|error| match self.visible(access, id) {
+            Err(LogError::NotFound) => LogError::NotFound,
+            _ => error,
+        })
+    }
+}
+
+/// The body of a response, checked against its record.
+pub(in crate::session) fn body(
+    read: &impl Read,
+    id: SessionId,
+    record: &Response,
+) -> Result<String, LogError> {
+    let key = Key::body(id, 0);
+    let payload = load_parts(read, Space::Body, id)?
+        .ok_or_else(|| damaged(&key, &"the body of a response is missing"))?;
+    let digest: [u8; 32] = Sha256::digest(&payload.bytes).into();
+    if (payload.kind, payload.schema, digest) != (Kind::Body, 1, record.body_digest) {
+        return Err(damaged(&key, &"the body is not the one that was stored").into());
+    }
+    String::from_utf8(payload.bytes)
+        .map_err(|_| damaged(&key, &"the body is not UTF-8").into())
+}

@@ -1,0 +1,198 @@
+//! One turn in flight, from its input to its end.
+
+use sha2::{Digest, Sha256};
+use tokio::sync::oneshot;
+
+use super::{SessionLog, closed, committer::Command};
+use crate::{
+    id::TokenId,
+    session::{
+        chain,
+        codec::Kind,
+        error::LogError,
+        event::{Event, Tokens, TurnClosed, TurnFinish, TurnStatus, Usage},
+        fork,
+        key::{Key, SessionId, Space},
+        record::{Payload, part_len_bytes},
+        turn::{Closing, ClosingResponse, Opening, Piece, Target},
+    },
+};
+
+/// Payloads above this go into the store in slices of about this size, in commits of their own.
+const SLICE_LEN_BYTES: usize = 256 << 10;
+
+/// A turn whose session is open. Dropping it closes the session as cancelled.
+pub struct Turn {
+    log: SessionLog,
+    id: SessionId,
+    created_at_ms: i64,
+    registered: Option<oneshot::Receiver<Result<(), LogError>>>,
+    ended: bool,
+}
+
+/// How a turn ends.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ending {
+    /// What the model generated since the last [`Turn::append`].
+    pub generated: Vec<TokenId>,
+    /// How it ended.
+    pub closed: TurnClosed,
+    /// The response to keep; `None` keeps nothing but the log.
+    pub response: Option<NewResponse>,
+}
+
+/// A response to keep.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewResponse {
+    /// The JSON object that is answered, as text.
+    pub body: String,
+    /// Digest of what led the prompt; a fork needs the same.
+    pub head_digest: [u8; 32],
+    /// Whether a fork may continue the tokens: the turn ended by itself, and its items represent
+    /// every token generated.
+    pub forkable: bool,
+}
+
+impl Turn {
+    pub(super) async fn begin(log: SessionLog, opening: Opening) -> Result<Self, LogError> {
+        let flat = match opening.fork {
+            Some(point) => fork::flat_for_fork(&*log.shared.view, point)?,
+            None => None,
+        };
+        let (reply, registered) = oneshot::channel();
+        let (id, created_at_ms) = (opening.id, opening.created_at_ms);
+        log.send(Command::Begin { opening, reply }).await?;
+        let turn = Self { log, id, created_at_ms, registered: Some(registered), ended: false };
+        if let Some(flat) = flat {
+            let digest = chain::event_digest(&flat);
+            let piece = turn.stage(Target::Flat, flat, digest, 0).await?;
+            turn.log.send(Command::Flatten { id, piece }).await?;
+        }
+        Ok(turn)
+    }
+
+    /// The id of the session, and of the response if one is kept.
+    pub fn id(&self) -> SessionId {
+        self.id
+    }
+
+    /// Waits until the session is registered with those that it needs: from then on none of them
+    /// is erased while the turn is in flight.
+    ///
+    /// # Errors
+    /// [`LogError::ParentGone`] if one of them was gone already; the turn is over then.
+    pub async fn registered(&mut self) -> Result<(), LogError> {
+        let Some(registered) = self.registered.take() else { return Ok(()) };
+        let result = registered.await.unwrap_or_else(|_| Err(closed()));
+        self.ended |= result.is_err();
+        result
+    }
+
+    /// Queues events, which ride the next commit. An event that could not be stored fails the
+    /// turn's end.
+    ///
+    /// # Errors
+    /// [`LogError::Unavailable`] if the log is closed.
+    pub async fn append(&mut self, events: &[Event]) -> Result<(), LogError> {
+        for event in events {
+            let events = vec![self.piece_of(event).await?];
+            self.log.send(Command::Append { id: self.id, events }).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends the turn; returns once it and its response are durable. Responses are not kept if the
+    /// bounds turn that off.
+    ///
+    /// # Errors
+    /// [`LogError::Unavailable`] if any part of the turn could not be stored: then none of it is
+    /// visible.
+    pub async fn end(mut self, ending: Ending) -> Result<(), LogError> {
+        self.registered().await?;
+        self.ended = true;
+        let mut events = Vec::new();
+        if !ending.generated.is_empty() {
+            let generated = Event::Generated(Tokens { tokens: ending.generated });
+            events.push(self.piece_of(&generated).await?);
+        }
+        let closed_at_ms = ending.closed.closed_at_ms;
+        events.push(Piece::event(&Event::TurnClosed(ending.closed)));
+        let kept = ending.response.filter(|_| !self.log.bounds().persistence_disabled());
+        let response = match kept {
+            Some(response) => Some(self.stage_response(response).await?),
+            None => None,
+        };
+        let closing = Closing { events, response, closed_at_ms };
+        let id = self.id;
+        self.log.ask(|reply| Command::End { id, closing, reply: Some(reply) }).await
+    }
+
+    async fn stage_response(&self, response: NewResponse) -> Result<ClosingResponse, LogError> {
+        let bytes = response.body.into_bytes();
+        let digest = Sha256::digest(&bytes).into();
+        let payload = Payload { kind: Kind::Body, schema: 1, bytes };
+        let body = self.stage(Target::Body, payload, digest, 0).await?;
+        let NewResponse { head_digest, forkable, .. } = response;
+        Ok(ClosingResponse { body, head_digest, forkable })
+    }
+
+    async fn piece_of(&self, event: &Event) -> Result<Piece, LogError> {
+        let payload = event.encode();
+        let digest = chain::event_digest(&payload);
+        self.stage(Target::Event, payload, digest, event.token_count()).await
+    }
+
+    /// Queues all but the end of a large payload; small ones are left whole.
+    async fn stage(
+        &self,
+        target: Target,
+        payload: Payload,
+        digest: [u8; 32],
+        tokens: u64,
+    ) -> Result<Piece, LogError> {
+        let part_len = match target {
+            Target::Event => part_len_bytes(|part| Key::event(self.id, 0, part)),
+            Target::Body => part_len_bytes(|part| Key::part_of(Space::Body, self.id, part)),
+            Target::Flat => part_len_bytes(|part| Key::part_of(Space::Flat, self.id, part)),
+        };
+        let slice_parts = SLICE_LEN_BYTES / part_len;
+        let slice_len = slice_parts * part_len;
+        let Payload { kind, schema, mut bytes } = payload;
+        let len_bytes = bytes.len() as u64;
+        let mut staged = 0;
+        // The last slice stays, and with it at least one byte, to ride with what refers to it.
+        while bytes.len() - staged * part_len > slice_len {
+            let from = staged * part_len;
+            let slice = bytes[from..from + slice_len].to_vec();
+            let slice = Payload { kind, schema, bytes: slice };
+            let first_part = staged as u32;
+            self.log.send(Command::Stage { id: self.id, target, slice, first_part }).await?;
+            staged += slice_parts;
+        }
+        let bytes = bytes.split_off(staged * part_len);
+        let rest = Payload { kind, schema, bytes };
+        Ok(Piece { rest, staged_parts: staged as u32, len_bytes, digest, tokens })
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if self.ended {
+            return;
+        }
+        let closed = Event::TurnClosed(TurnClosed {
+            status: TurnStatus::Cancelled,
+            finish: TurnFinish::Cancelled,
+            usage: Usage::default(),
+            seed: 0,
+            closed_at_ms: self.created_at_ms,
+        });
+        let closing = Closing {
+            events: vec![Piece::event(&closed)],
+            response: None,
+            closed_at_ms: self.created_at_ms,
+        };
+        // With a full queue the session stays marked as in flight; the next start closes it.
+        let _ = self.log.shared.queue.try_send(Command::End { id: self.id, closing, reply: None });
+    }
+}

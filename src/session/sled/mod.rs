@@ -1,0 +1,261 @@
+//! The storage over sled 0.34: the only place that knows which engine keeps the bytes.
+//!
+//! Measured rules, without which that engine loses acknowledged data: its flush does not sync, so
+//! every commit syncs the file through a handle of our own; no value exceeds 4 KiB, as larger ones
+//! land in files that are never synced; nothing is accepted after a failed sync; what the store
+//! must hold is stated outside of it and compared before the engine touches a file, because it
+//! rewrites a damaged one when opening it; and its panics are caught.
+
+mod engine;
+mod files;
+mod log_file;
+mod manifest;
+mod opening;
+
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError, RwLock},
+};
+
+use self::{engine::Engine, manifest::ManifestFile};
+use super::{
+    key::{Key, KeyRange},
+    migrate::FORMAT_VERSION,
+    record::{Manifest, load},
+    storage::{Batch, Read, Storage, StorageError, Totals, Value},
+};
+
+/// How a store is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SledOptions {
+    /// Memory for pages of the tree, in bytes.
+    pub cache_bytes: u64,
+}
+
+impl Default for SledOptions {
+    fn default() -> Self {
+        Self { cache_bytes: 128 << 20 }
+    }
+}
+
+/// A store in a folder, for this process alone.
+pub struct SledStorage {
+    paths: Paths,
+    options: SledOptions,
+    store: [u8; 16],
+    engine: RwLock<Engine>,
+    writer: Mutex<Writer>,
+    _lock: File,
+}
+
+/// Where the parts of a store lie.
+#[derive(Debug, Clone)]
+struct Paths {
+    dir: PathBuf,
+}
+
+impl Paths {
+    /// What a backup has to hold.
+    fn store(&self) -> PathBuf {
+        self.dir.join("store")
+    }
+
+    /// Sled's folder.
+    fn engine(&self) -> PathBuf {
+        self.store().join("log")
+    }
+
+    /// Sled's file.
+    fn db(&self) -> PathBuf {
+        self.engine().join("db")
+    }
+
+    fn manifest(&self) -> PathBuf {
+        self.store().join("manifest")
+    }
+
+    fn lock(&self) -> PathBuf {
+        self.dir.join("lock")
+    }
+
+    /// A store that is being made.
+    fn unfinished(&self) -> PathBuf {
+        self.dir.join("store.new")
+    }
+
+    /// A store that was replaced.
+    fn replaced(&self) -> PathBuf {
+        self.dir.join("store.old")
+    }
+
+    /// A copy on which a doubtful opening is tried.
+    fn rehearsal(&self) -> PathBuf {
+        self.dir.join("rehearsal")
+    }
+}
+
+/// What only the writer touches.
+struct Writer {
+    /// Sled's file through a handle of our own, to sync it.
+    db: File,
+    manifest: ManifestFile,
+    /// The last durable commit.
+    durable: Totals,
+    state: WriterState,
+}
+
+enum WriterState {
+    Good,
+    /// Recoverable.
+    Full(String),
+    /// For good.
+    Failed(String),
+}
+
+impl SledStorage {
+    /// Opens the store in `dir`, or makes one there.
+    ///
+    /// # Errors
+    /// [`StorageError::Refused`] with a sentence if another process uses it, if a newer program
+    /// wrote it, or if it does not hold what its manifest says.
+    pub fn open(dir: &Path, options: &SledOptions) -> Result<Self, StorageError> {
+        opening::open(dir, options)
+    }
+
+    fn writer(&self) -> MutexGuard<'_, Writer> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read<T>(
+        &self,
+        read: impl FnOnce(&Engine) -> Result<T, StorageError>,
+    ) -> Result<T, StorageError> {
+        read(&self.engine.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn try_commit(&self, writer: &mut Writer, batch: &Batch) -> Result<(), StorageError> {
+        writer.state_durable(false, &self.paths)?;
+        self.read(|engine| engine.write(&batch.writes))?;
+        writer.sync(&self.paths)
+    }
+
+    /// Closes the engine and opens it again over the same file.
+    fn reopen(&self, writer: &mut Writer) -> Result<(), StorageError> {
+        let mut engine = self.engine.write().unwrap_or_else(PoisonError::into_inner);
+        engine.shut();
+        writer.sync(&self.paths)?;
+        *engine = Engine::open(&self.paths.engine(), self.options.cache_bytes)?;
+        let found = load::<Totals>(&Opened(&engine), &Key::totals())?.unwrap_or_default();
+        let durable = writer.durable.commit;
+        if found.commit != durable && found.commit != durable + 1 {
+            return Err(StorageError::Failed(format!(
+                "after a full disk, commit {} was found where {durable} was durable",
+                found.commit
+            )));
+        }
+        engine.flush()?;
+        files::settle_tree(&self.paths.engine())?;
+        writer.durable = found;
+        Ok(())
+    }
+}
+
+impl Writer {
+    /// States the last durable commit in the manifest, without syncing that.
+    fn state_durable(&mut self, closed: bool, paths: &Paths) -> Result<(), StorageError> {
+        let len = self.db.metadata().map_err(files::failed("asking for", &paths.db()))?.len();
+        let statement = Manifest {
+            version: FORMAT_VERSION,
+            totals: self.durable,
+            db_len_bytes: len,
+            log_end: if closed { log_file::examine(&paths.engine())?.end } else { 0 },
+            closed,
+            ..self.manifest.current
+        };
+        self.manifest.state(statement)
+    }
+
+    /// Makes all that was written durable.
+    fn sync(&self, paths: &Paths) -> Result<(), StorageError> {
+        // An error here may have dropped dirty pages, whatever its kind: no retry can tell.
+        let synced = self.db.sync_data().map_err(|error| {
+            StorageError::Failed(format!("syncing {}: {error}", paths.db().display()))
+        });
+        synced.and_then(|()| self.manifest.sync())
+    }
+}
+
+impl Storage for SledStorage {
+    fn id(&self) -> [u8; 16] {
+        self.store
+    }
+
+    fn get(&self, key: &Key) -> Result<Option<Value>, StorageError> {
+        self.read(|engine| engine.get(key))
+    }
+
+    fn scan(&self, range: &KeyRange, limit: usize) -> Result<Vec<(Key, Value)>, StorageError> {
+        self.read(|engine| engine.scan(range, limit))
+    }
+
+    fn commit(&self, batch: &Batch) -> Result<(), StorageError> {
+        let mut writer = self.writer();
+        match &writer.state {
+            WriterState::Good => {}
+            WriterState::Full(why) => return Err(StorageError::Full(why.clone())),
+            WriterState::Failed(why) => return Err(StorageError::Failed(why.clone())),
+        }
+        let committed = self.try_commit(&mut writer, batch);
+        match &committed {
+            Ok(()) => writer.durable = batch.totals,
+            Err(StorageError::Full(why)) => writer.state = WriterState::Full(why.clone()),
+            Err(error) => writer.state = WriterState::Failed(error.to_string()),
+        }
+        committed
+    }
+
+    fn recover(&self) -> Result<(), StorageError> {
+        let mut writer = self.writer();
+        match &writer.state {
+            WriterState::Good => return Ok(()),
+            WriterState::Failed(why) => return Err(StorageError::Failed(why.clone())),
+            WriterState::Full(_) => files::probe_space(&self.paths.store())?,
+        }
+        let reopened = self.reopen(&mut writer);
+        writer.state = match &reopened {
+            Ok(()) => WriterState::Good,
+            Err(StorageError::Full(why)) => WriterState::Full(why.clone()),
+            Err(error) => WriterState::Failed(error.to_string()),
+        };
+        reopened
+    }
+
+    fn close(&self) -> Result<(), StorageError> {
+        let mut writer = self.writer();
+        if let WriterState::Failed(why) | WriterState::Full(why) = &writer.state {
+            return Err(StorageError::Failed(why.clone()));
+        }
+        let flushed = self.read(Engine::flush);
+        self.engine.write().unwrap_or_else(PoisonError::into_inner).shut();
+        let closed = flushed
+            .and_then(|()| writer.sync(&self.paths))
+            .and_then(|()| writer.state_durable(true, &self.paths))
+            .and_then(|()| writer.manifest.sync());
+        writer.state = WriterState::Failed("the store is closed".into());
+        closed
+    }
+}
+
+/// Reads an engine that is not in use yet.
+struct Opened<'a>(&'a Engine);
+
+impl Read for Opened<'_> {
+    fn get(&self, key: &Key) -> Result<Option<Value>, StorageError> {
+        self.0.get(key)
+    }
+
+    fn scan(&self, range: &KeyRange, limit: usize) -> Result<Vec<(Key, Value)>, StorageError> {
+        self.0.scan(range, limit)
+    }
+}

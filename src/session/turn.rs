@@ -1,0 +1,352 @@
+//! One turn's session as changes to the store: opened, appended to, closed.
+
+use super::{
+    chain,
+    error::LogError,
+    event::{Event, ForkPoint, Opened},
+    key::{Bond, Key, KeyRange, SessionId, Space},
+    migrate::v1::{TurnClosed, TurnFinish, TurnStatus, Usage},
+    purge,
+    record::{Edge, Head, Mark, Payload, Place, Response, State, load},
+    storage::Read,
+    txn::Txn,
+};
+
+/// Owners and model names are no longer, in bytes, so that records fit into one value.
+pub const NAME_LEN_MAX_BYTES: usize = 1024;
+
+/// How a turn begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Opening {
+    /// Random; the id of the response, if one is stored.
+    pub id: SessionId,
+    /// The key that asks, under a key policy.
+    pub owner: Option<String>,
+    /// Id of the model.
+    pub model: String,
+    /// Whose events precede this session's.
+    pub fork: Option<ForkPoint>,
+    /// The stored response that the turn continues.
+    pub continues: Option<SessionId>,
+    /// Wall time in milliseconds since 1970.
+    pub created_at_ms: i64,
+}
+
+/// A payload on its way into the store, of which some parts may have been staged before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    /// What was not staged: the end of the payload.
+    pub rest: Payload,
+    /// How many parts were staged.
+    pub staged_parts: u32,
+    /// Length of the whole payload.
+    pub len_bytes: u64,
+    /// For events, [`chain::event_digest`] of the whole payload; for bodies, its SHA-256.
+    pub digest: [u8; 32],
+    /// How many tokens it appends.
+    pub tokens: u64,
+}
+
+impl Piece {
+    /// An event, all of it.
+    pub fn event(event: &Event) -> Self {
+        let rest = event.encode();
+        Self {
+            staged_parts: 0,
+            len_bytes: rest.bytes.len() as u64,
+            digest: chain::event_digest(&rest),
+            tokens: event.token_count(),
+            rest,
+        }
+    }
+}
+
+/// How a turn ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Closing {
+    /// The last events.
+    pub events: Vec<Piece>,
+    /// The response to keep, if it is to be kept.
+    pub response: Option<ClosingResponse>,
+    /// Wall time in milliseconds since 1970.
+    pub closed_at_ms: i64,
+}
+
+/// A response to keep.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClosingResponse {
+    /// The JSON object that was answered.
+    pub body: Piece,
+    /// Digest of what led the prompt.
+    pub head_digest: [u8; 32],
+    /// Whether a fork may continue the tokens.
+    pub forkable: bool,
+}
+
+/// Which payload of a session a staged part belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// Its next event.
+    Event,
+    /// The response's body.
+    Body,
+    /// The flattened tokens of its ancestors.
+    Flat,
+}
+
+/// Begins a session, with the edges to those it needs.
+///
+/// # Errors
+/// [`LogError::ParentGone`] if one of them is not there for this owner; [`LogError::Invalid`] if
+/// the session exists or a name is too long.
+pub fn open(txn: &mut Txn<'_>, opening: &Opening) -> Result<(), LogError> {
+    let too_long = |name: &str| name.len() > NAME_LEN_MAX_BYTES;
+    if too_long(&opening.model) || opening.owner.as_deref().is_some_and(too_long) {
+        return Err(LogError::Invalid("the model's or the key's name is too long".into()));
+    }
+    if txn.get(&Key::head(opening.id))?.is_some() {
+        return Err(LogError::Invalid(format!("session {} exists already", opening.id)));
+    }
+    if let Some(parent) = opening.continues {
+        let parent = usable_parent(txn, parent, opening)?;
+        if parent.state != State::Stored {
+            return Err(LogError::ParentGone);
+        }
+    }
+    let depth = match opening.fork {
+        Some(point) => {
+            let parent = usable_parent(txn, point.parent, opening)?;
+            if point.events == 0 || point.events > parent.events {
+                return Err(LogError::ParentGone);
+            }
+            parent.depth + 1
+        }
+        None => 0,
+    };
+    write_edges(txn, opening);
+    txn.create(Key::open(opening.id), &Mark {});
+    txn.totals.sessions += 1;
+    let mut head = Head {
+        owner: opening.owner.clone(),
+        model: opening.model.clone(),
+        created_at_ms: opening.created_at_ms,
+        fork: opening.fork,
+        continues: opening.continues,
+        depth,
+        flat: false,
+        events: 0,
+        tokens: 0,
+        bytes: 0,
+        chain: chain::START,
+        ordinal: None,
+        state: State::Open,
+    };
+    let opened = Event::Opened(Opened {
+        fork: opening.fork,
+        continues: opening.continues,
+        owner: opening.owner.clone(),
+        model: opening.model.clone(),
+        created_at_ms: opening.created_at_ms,
+    });
+    push_event(txn, opening.id, &mut head, &Piece::event(&opened));
+    txn.create(Key::head(opening.id), &head);
+    Ok(())
+}
+
+fn usable_parent(
+    txn: &Txn<'_>,
+    parent: SessionId,
+    opening: &Opening,
+) -> Result<Head, LogError> {
+    let head = load::<Head>(txn, &Key::head(parent))?.ok_or(LogError::ParentGone)?;
+    let usable = matches!(head.state, State::Stored | State::Unstored);
+    if !usable || head.owner != opening.owner || txn.get(&Key::work(parent))?.is_some() {
+        return Err(LogError::ParentGone);
+    }
+    Ok(head)
+}
+
+fn write_edges(txn: &mut Txn<'_>, opening: &Opening) {
+    let shared = |parent| {
+        opening.fork.filter(|point| point.parent == parent).map(|point| point.events)
+    };
+    if let Some(parent) = opening.continues {
+        let edge = Edge { shares_events: shared(parent) };
+        txn.create(Key::edge(parent, Bond::Continues, opening.id), &edge);
+    }
+    if let Some(point) = opening.fork.filter(|point| opening.continues != Some(point.parent)) {
+        let edge = Edge { shares_events: Some(point.events) };
+        txn.create(Key::edge(point.parent, Bond::Shares, opening.id), &edge);
+    }
+}
+
+fn load_open(txn: &Txn<'_>, id: SessionId) -> Result<Head, LogError> {
+    let head = load::<Head>(txn, &Key::head(id))?;
+    head.filter(|head| head.state == State::Open).ok_or_else(|| {
+        LogError::Unavailable(format!("the beginning of session {id} could not be stored"))
+    })
+}
+
+/// Appends one event and counts it in the head, which the caller stores.
+pub(super) fn push_event(txn: &mut Txn<'_>, id: SessionId, head: &mut Head, piece: &Piece) {
+    let seq = head.events;
+    txn.create_parts(&piece.rest, |part| Key::event(id, seq, part), piece.staged_parts, false);
+    head.events += 1;
+    head.tokens += piece.tokens;
+    head.bytes += piece.len_bytes;
+    head.chain = chain::link(&head.chain, &piece.digest);
+}
+
+/// Appends events to a session in flight.
+///
+/// # Errors
+/// [`LogError::Unavailable`] if its beginning was refused or could not be stored.
+pub fn append(txn: &mut Txn<'_>, id: SessionId, events: &[Piece]) -> Result<(), LogError> {
+    let mut head = load_open(txn, id)?;
+    events.iter().for_each(|event| push_event(txn, id, &mut head, event));
+    txn.put(Key::head(id), &head);
+    Ok(())
+}
+
+/// Writes parts of a large payload that nothing refers to before its last piece is there.
+///
+/// # Errors
+/// As [`append`].
+pub fn stage(
+    txn: &mut Txn<'_>,
+    id: SessionId,
+    target: Target,
+    slice: &Payload,
+    first_part: u32,
+) -> Result<(), LogError> {
+    let head = load_open(txn, id)?;
+    let key_of = |part| match target {
+        Target::Event => Key::event(id, head.events, part),
+        Target::Body => Key::body(id, part),
+        Target::Flat => Key::flat(id, part),
+    };
+    txn.create_parts(slice, key_of, first_part, true);
+    Ok(())
+}
+
+/// Stores the flattened tokens of a session's ancestors.
+///
+/// # Errors
+/// As [`append`].
+pub fn flatten(txn: &mut Txn<'_>, id: SessionId, piece: &Piece) -> Result<(), LogError> {
+    let mut head = load_open(txn, id)?;
+    txn.create_parts(&piece.rest, |part| Key::flat(id, part), piece.staged_parts, false);
+    head.flat = true;
+    txn.put(Key::head(id), &head);
+    Ok(())
+}
+
+/// Ends a turn: its last events, its response and every index, at once.
+///
+/// # Errors
+/// As [`append`].
+pub fn close(txn: &mut Txn<'_>, id: SessionId, closing: &Closing) -> Result<(), LogError> {
+    let mut head = load_open(txn, id)?;
+    closing.events.iter().for_each(|event| push_event(txn, id, &mut head, event));
+    let ordinal = txn.totals.next_ordinal;
+    txn.totals.next_ordinal += 1;
+    head.ordinal = Some(ordinal);
+    match &closing.response {
+        Some(response) => {
+            head.bytes += response.body.len_bytes;
+            head.state = State::Stored;
+            keep(txn, id, &head, response, closing.closed_at_ms);
+        }
+        None => {
+            head.state = State::Unstored;
+            let place = Place { session: id, at_ms: closing.closed_at_ms };
+            txn.create(Key::unstored(ordinal), &place);
+            stop_continuing(txn, id, &mut head)?;
+        }
+    }
+    txn.put(Key::head(id), &head);
+    txn.remove(Key::open(id));
+    Ok(())
+}
+
+fn keep(
+    txn: &mut Txn<'_>,
+    id: SessionId,
+    head: &Head,
+    response: &ClosingResponse,
+    at_ms: i64,
+) {
+    let body = &response.body;
+    txn.create_parts(&body.rest, |part| Key::body(id, part), body.staged_parts, false);
+    let record = Response {
+        owner: head.owner.clone(),
+        model: head.model.clone(),
+        created_at_ms: head.created_at_ms,
+        previous: head.continues,
+        end_events: head.events,
+        head_digest: response.head_digest,
+        forkable: response.forkable,
+        body_len_bytes: body.len_bytes,
+        body_digest: body.digest,
+        bytes: head.bytes,
+    };
+    txn.create(Key::response(id), &record);
+    let ordinal = head.ordinal.unwrap_or_default();
+    let place = Place { session: id, at_ms };
+    txn.create(Key::order(ordinal), &place);
+    txn.create(Key::listing(head.owner.as_deref(), ordinal), &place);
+    txn.totals.responses += 1;
+    txn.totals.response_bytes += record.bytes;
+}
+
+/// A session without a response needs its parent's items no longer, only the tokens that it shares.
+pub(super) fn stop_continuing(
+    txn: &mut Txn<'_>,
+    id: SessionId,
+    head: &mut Head,
+) -> Result<(), LogError> {
+    let Some(parent) = head.continues.take() else { return Ok(()) };
+    txn.remove(Key::edge(parent, Bond::Continues, id));
+    if let Some(point) = head.fork.filter(|point| point.parent == parent) {
+        let edge = Edge { shares_events: Some(point.events) };
+        txn.put(Key::edge(parent, Bond::Shares, id), &edge);
+    }
+    purge::look_again(txn, parent)
+}
+
+/// Closes a turn that the end of the process cut off, and removes what it had staged. Does at most
+/// `limit` removals; returns whether it is done.
+///
+/// # Errors
+/// The storage's.
+pub fn close_interrupted(
+    txn: &mut Txn<'_>,
+    id: SessionId,
+    limit: usize,
+) -> Result<bool, LogError> {
+    let Some(head) = load::<Head>(txn, &Key::head(id))? else {
+        return Err(LogError::Corrupt(format!("session {id} is in flight but has no head")));
+    };
+    let mut removed = txn.remove_range(&KeyRange::events_from(id, head.events), limit)?;
+    removed += txn.remove_range(&KeyRange::session(Space::Body, id), limit - removed)?;
+    if !head.flat {
+        removed += txn.remove_range(&KeyRange::session(Space::Flat, id), limit - removed)?;
+    }
+    if removed == limit {
+        return Ok(false);
+    }
+    let closed = Event::TurnClosed(TurnClosed {
+        status: TurnStatus::Interrupted,
+        finish: TurnFinish::Failed,
+        usage: Usage::default(),
+        seed: 0,
+        closed_at_ms: head.created_at_ms,
+    });
+    let closing = Closing {
+        events: vec![Piece::event(&closed)],
+        response: None,
+        closed_at_ms: head.created_at_ms,
+    };
+    close(txn, id, &closing)?;
+    Ok(true)
+}

@@ -1,0 +1,73 @@
+//! What readers see: durable commits only.
+//!
+//! While a commit is applied but not synced, readers get the values from before it. If its sync
+//! fails they keep getting those, so that nobody reads what a restart would lose.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
+};
+
+use super::{
+    key::{Key, KeyRange},
+    storage::{Read, Storage, StorageError, Value, scan_under},
+};
+
+/// The durable state of a storage.
+pub struct View {
+    storage: Arc<dyn Storage>,
+    /// What the commit under way changes, as it was before.
+    before: RwLock<BTreeMap<Key, Option<Value>>>,
+}
+
+/// One durable state, held still: no commit begins or ends while it is there.
+pub struct Snapshot<'a> {
+    storage: &'a dyn Storage,
+    before: RwLockReadGuard<'a, BTreeMap<Key, Option<Value>>>,
+}
+
+impl View {
+    /// All of what `storage` holds counts as durable.
+    pub fn new(storage: Arc<dyn Storage>) -> Self {
+        Self { storage, before: RwLock::default() }
+    }
+
+    /// Holds the durable state still for a short series of reads. Commits wait meanwhile.
+    pub fn snapshot(&self) -> Snapshot<'_> {
+        let before = self.before.read().unwrap_or_else(PoisonError::into_inner);
+        Snapshot { storage: &*self.storage, before }
+    }
+
+    /// Hides what a commit is about to change.
+    pub fn hide(&self, before: BTreeMap<Key, Option<Value>>) {
+        *self.before.write().unwrap_or_else(PoisonError::into_inner) = before;
+    }
+
+    /// Shows everything: the commit is durable.
+    pub fn show(&self) {
+        self.hide(BTreeMap::new());
+    }
+}
+
+impl Read for Snapshot<'_> {
+    fn get(&self, key: &Key) -> Result<Option<Value>, StorageError> {
+        match self.before.get(key) {
+            Some(before) => Ok(before.clone()),
+            None => self.storage.get(key),
+        }
+    }
+
+    fn scan(&self, range: &KeyRange, limit: usize) -> Result<Vec<(Key, Value)>, StorageError> {
+        scan_under(self.storage, &self.before, range, limit)
+    }
+}
+
+impl Read for View {
+    fn get(&self, key: &Key) -> Result<Option<Value>, StorageError> {
+        self.snapshot().get(key)
+    }
+
+    fn scan(&self, range: &KeyRange, limit: usize) -> Result<Vec<(Key, Value)>, StorageError> {
+        self.snapshot().scan(range, limit)
+    }
+}
