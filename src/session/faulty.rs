@@ -99,6 +99,11 @@ impl FaultyStorage {
         Self { visible, state: Mutex::new(State { durable, ..State::default() }) }
     }
 
+    /// The keys of what is written but not synced.
+    pub fn unsynced_keys(&self) -> Vec<Key> {
+        self.state().unsynced.keys().cloned().collect()
+    }
+
     fn due_fault(&self) -> Option<Fault> {
         let mut state = self.state();
         match state.fault_in {

@@ -12,6 +12,13 @@ use sha2::{Digest, Sha256};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SessionId(pub [u8; 16]);
 
+impl SessionId {
+    /// The id made of these bits.
+    pub fn from_bits(bits: u128) -> Self {
+        Self(bits.to_be_bytes())
+    }
+}
+
 impl fmt::Display for SessionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))

@@ -1,19 +1,15 @@
 //! The one thread that writes: drains all that waits into one batch, makes it durable, then answers.
 
-use std::{
-    collections::HashSet,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::HashSet, sync::Arc, time::Instant};
 
 use tokio::sync::{
     mpsc::{self, error::TryRecvError},
     oneshot,
 };
 
-use super::read::Access;
+use super::{LogOptions, read::Access};
 use crate::session::{
-    bounds::{self, Bounds},
+    bounds,
     error::LogError,
     key::{Key, KeyRange, SessionId, Space},
     migrate,
@@ -31,8 +27,6 @@ const BATCH_LEN_BYTES: usize = 1 << 20;
 const REMOVALS_PER_COMMIT: usize = 2_000;
 /// How many responses one commit drops to keep the bounds.
 const DROPS_PER_COMMIT: usize = 64;
-/// How long a full disk is left alone before the store is tried again.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 pub(super) type Reply = oneshot::Sender<Result<(), LogError>>;
 
@@ -70,7 +64,7 @@ enum Health {
 pub(super) struct Committer {
     storage: Arc<dyn Storage>,
     view: Arc<View>,
-    bounds: Bounds,
+    options: LogOptions,
     totals: Totals,
     health: Health,
     /// The time as last told; bounds on age go by it.
@@ -103,13 +97,13 @@ impl Committer {
     pub(super) fn new(
         storage: Arc<dyn Storage>,
         view: Arc<View>,
-        bounds: Bounds,
+        options: LogOptions,
         totals: Totals,
     ) -> Self {
         Self {
             storage,
             view,
-            bounds,
+            options,
             totals,
             health: Health::Good,
             now_ms: None,
@@ -226,7 +220,7 @@ impl Committer {
     /// Erases and drops a bounded amount; returns whether more is left.
     fn work(&mut self, txn: &mut Txn<'_>) -> Result<bool, LogError> {
         let more_to_drop = match self.now_ms {
-            Some(now_ms) => bounds::enforce(txn, &self.bounds, now_ms, DROPS_PER_COMMIT)?,
+            Some(now_ms) => bounds::enforce(txn, &self.options.bounds, now_ms, DROPS_PER_COMMIT)?,
             None => false,
         };
         Ok(purge::work(txn, REMOVALS_PER_COMMIT)? || more_to_drop)
@@ -330,7 +324,7 @@ impl Committer {
         match &self.health {
             Health::Good => Ok(()),
             Health::Failed(why) => Err(LogError::Unavailable(why.clone())),
-            Health::Full(since, why) if since.elapsed() < RETRY_AFTER => {
+            Health::Full(since, why) if since.elapsed() < self.options.full_disk_retry => {
                 Err(StorageError::Full(why.clone()).into())
             }
             Health::Full(..) => self.recover(),

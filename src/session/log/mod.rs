@@ -5,15 +5,15 @@ mod read;
 mod turn_handle;
 
 use std::{
-    path::Path,
     sync::{Arc, Mutex, PoisonError},
     thread::JoinHandle,
+    time::Duration,
 };
 
 use tokio::sync::{mpsc, oneshot};
 
 pub use self::{
-    read::{Access, Continuation, Listed, PastTurn, StoredResponse},
+    read::{Access, Continuation, Listed, PastTurn, StoredResponse, stored_body},
     turn_handle::{Ending, NewResponse, Turn},
 };
 use self::committer::{Command, Committer};
@@ -22,7 +22,6 @@ use super::{
     error::LogError,
     key::SessionId,
     migrate,
-    sled::{SledOptions, SledStorage},
     storage::Storage,
     turn::Opening,
     view::View,
@@ -30,6 +29,21 @@ use super::{
 
 /// Commands that may wait for the committer; with slices of 256 KiB, at most 64 MiB.
 const QUEUE_LEN_MAX: usize = 256;
+
+/// How the log behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogOptions {
+    /// How much is kept and for how long.
+    pub bounds: Bounds,
+    /// How long a full disk is left alone before the store is tried again.
+    pub full_disk_retry: Duration,
+}
+
+impl Default for LogOptions {
+    fn default() -> Self {
+        Self { bounds: Bounds::default(), full_disk_retry: Duration::from_secs(1) }
+    }
+}
 
 /// The session log. Clones are the same log.
 #[derive(Clone)]
@@ -45,31 +59,23 @@ struct Shared {
 }
 
 impl SessionLog {
-    /// Opens the store in a folder, or makes one there.
-    ///
-    /// # Errors
-    /// [`LogError::Refused`] with a sentence if another process uses the folder, if a newer program
-    /// wrote it, or if something is missing or damaged.
-    pub fn open(dir: &Path, options: &SledOptions, bounds: Bounds) -> Result<Self, LogError> {
-        Self::start(Arc::new(SledStorage::open(dir, options)?), bounds)
-    }
-
     /// Starts the log over a storage: upgrades its format, closes turns that the end of the last
     /// process cut off, and starts the committer.
     ///
     /// # Errors
-    /// As [`SessionLog::open`].
-    pub fn start(storage: Arc<dyn Storage>, bounds: Bounds) -> Result<Self, LogError> {
+    /// [`LogError::Refused`] with a sentence if a newer program wrote the store; the storage's.
+    pub fn start(storage: Arc<dyn Storage>, options: LogOptions) -> Result<Self, LogError> {
         let totals = migrate::prepare(&*storage, migrate::STEPS)?;
         let view = Arc::new(View::new(storage.clone()));
         let (queue, commands) = mpsc::channel(QUEUE_LEN_MAX);
-        let mut committer = Committer::new(storage, view.clone(), bounds, totals);
+        let mut committer = Committer::new(storage, view.clone(), options, totals);
         committer.close_interrupted_turns()?;
         let thread = std::thread::Builder::new()
             .name("committer".into())
             .spawn(move || committer.run(commands))
             .map_err(|error| LogError::Unavailable(format!("starting the committer: {error}")))?;
         let committer = Mutex::new(Some(thread));
+        let bounds = options.bounds;
         Ok(Self { shared: Arc::new(Shared { view, queue, bounds, committer }) })
     }
 

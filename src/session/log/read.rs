@@ -94,7 +94,7 @@ impl SessionLog {
     /// session says that there must be one.
     pub fn response(&self, access: &Access, id: SessionId) -> Result<StoredResponse, LogError> {
         let (_, record) = self.visible(access, id)?;
-        let body = self.unless_gone(access, id, body(&*self.shared.view, id, &record))?;
+        let body = self.unless_gone(access, id, stored_body(&*self.shared.view, id, &record))?;
         Ok(StoredResponse { record, body })
     }
 
@@ -148,7 +148,7 @@ impl SessionLog {
             let replayed = self.replayed(id, record.end_events)?;
             turns.push(PastTurn {
                 id,
-                body: body(&*self.shared.view, id, &record)?,
+                body: stored_body(&*self.shared.view, id, &record)?,
                 model: record.model,
                 input_items: replayed.input_items,
                 head: replayed.head,
@@ -245,7 +245,10 @@ impl SessionLog {
 }
 
 /// The body of a response, checked against its record.
-pub(in crate::session) fn body(
+///
+/// # Errors
+/// [`LogError::Corrupt`] if it is missing, damaged or another one.
+pub fn stored_body(
     read: &impl Read,
     id: SessionId,
     record: &Response,
@@ -257,6 +260,5 @@ pub(in crate::session) fn body(
     if (payload.kind, payload.schema, digest) != (Kind::Body, 1, record.body_digest) {
         return Err(damaged(&key, &"the body is not the one that was stored").into());
     }
-    String::from_utf8(payload.bytes)
-        .map_err(|_| damaged(&key, &"the body is not UTF-8").into())
+    String::from_utf8(payload.bytes).map_err(|_| damaged(&key, &"the body is not UTF-8").into())
 }

@@ -112,7 +112,7 @@ pub(super) fn copy_tree(from: &Path, to: &Path) -> Result<(), StorageError> {
     Ok(())
 }
 
-/// Renames a folder durably; both names are in the same folder.
+/// Renames a folder; durable once the old parent is synced, if that is another one.
 pub(super) fn rename_dir(from: &Path, to: &Path) -> Result<(), StorageError> {
     fs::rename(from, to).map_err(failed("renaming", from))?;
     to.parent().map_or(Ok(()), sync_dir)

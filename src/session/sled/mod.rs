@@ -89,6 +89,11 @@ impl Paths {
         self.dir.join("store.old")
     }
 
+    /// A folder with a store that is to replace this one.
+    fn replacement(&self) -> PathBuf {
+        self.dir.join("replacement")
+    }
+
     /// A copy on which a doubtful opening is tried.
     fn rehearsal(&self) -> PathBuf {
         self.dir.join("rehearsal")
@@ -121,6 +126,31 @@ impl SledStorage {
     /// wrote it, or if it does not hold what its manifest says.
     pub fn open(dir: &Path, options: &SledOptions) -> Result<Self, StorageError> {
         opening::open(dir, options)
+    }
+
+    /// A folder for a store that is to replace this one; the next opening removes it if it did not.
+    ///
+    /// # Errors
+    /// From removing what an earlier attempt left.
+    pub fn begin_replacement(&self) -> Result<PathBuf, StorageError> {
+        let beside = self.paths.replacement();
+        files::remove_tree(&beside)?;
+        Ok(beside)
+    }
+
+    /// Closes this store and puts the one in the replacement folder in its place, durably. A crash
+    /// on the way leaves either.
+    ///
+    /// # Errors
+    /// From closing, renaming and removing.
+    pub fn replace(self) -> Result<(), StorageError> {
+        self.close()?;
+        let new = Paths { dir: self.paths.replacement() };
+        files::rename_dir(&self.paths.store(), &self.paths.replaced())?;
+        files::rename_dir(&new.store(), &self.paths.store())?;
+        files::sync_dir(&self.paths.dir)?;
+        files::remove_tree(&self.paths.replaced())?;
+        files::remove_tree(&new.dir)
     }
 
     fn writer(&self) -> MutexGuard<'_, Writer> {

@@ -59,6 +59,7 @@ pub(super) fn open(dir: &Path, options: &SledOptions) -> Result<SledStorage, Sto
 fn tidy_up(paths: &Paths) -> Result<(), StorageError> {
     files::remove_tree(&paths.unfinished())?;
     files::remove_tree(&paths.rehearsal())?;
+    files::remove_tree(&paths.replacement())?;
     if !paths.replaced().exists() {
         return Ok(());
     }

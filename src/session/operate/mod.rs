@@ -1,0 +1,7 @@
+//! What an operator does with a store that no server has open.
+
+pub mod archive;
+pub mod carve;
+pub mod copy;
+pub mod inspect;
+pub mod verify;
