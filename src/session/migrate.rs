@@ -125,6 +125,9 @@ fn upgrade_page(txn: &mut Txn<'_>, to: u32, step: Step) -> Result<bool, LogError
     Ok(page.len() < SCAN_PAGE_ENTRIES)
 }
 
+#[cfg(test)]
+mod tests;
+
 /// Reads a storage as it is: for the time before anything else uses it.
 pub struct Direct<'a>(pub &'a dyn Storage);
 

@@ -359,9 +359,11 @@ impl History {
         assert!(matches!(error, LogError::Unavailable(_)), "{error:?}");
         let (storage, fault, _) = self.restart.faulty.as_ref().expect("no fault was ordered");
         if matches!(fault, Fault::FullBeforeWrite | Fault::FullBeforeSync) {
-            storage.free_space();
-            // A round that began before there was space still refuses.
-            let recovered = (0..3).any(|_| self.wait(self.log.settle()).is_ok());
+            // A command that was taken before there was space is refused; another fault may be due.
+            let recovered = (0..3).any(|_| {
+                storage.free_space();
+                self.wait(self.log.settle()).is_ok()
+            });
             assert!(recovered);
         }
         let _ = self.wait(self.log.close());
@@ -420,6 +422,7 @@ impl History {
     fn compare(&mut self) {
         if let Err(error) = self.wait(self.log.settle()) {
             self.after_a_failure(&error, None);
+            assert_eq!(self.wait(self.log.settle()), Ok(()));
         }
         self.model.sweep(RETENTION_SECS as i64 * 1_000);
         self.model.settle();

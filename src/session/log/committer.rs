@@ -166,6 +166,7 @@ impl Committer {
         let mut txn = Txn::begin(&*storage, self.totals);
         let mut answers = Answers::new();
         let mut closing = None;
+        let mut taken = 0;
         let mut next = first;
         while let Some(command) = next {
             match (command, &writable) {
@@ -176,8 +177,12 @@ impl Committer {
                 (command, Ok(())) => self.apply(&mut txn, command, &mut answers),
                 (command, Err(error)) => self.refuse(command, error),
             }
-            let room = txn.len_bytes() < BATCH_LEN_BYTES && answers.len() < super::QUEUE_LEN_MAX;
-            next = if room { queue.try_recv().ok() } else { None };
+            taken += 1;
+            // Each refusal asks anew whether the store is back.
+            let more = writable.is_ok()
+                && txn.len_bytes() < BATCH_LEN_BYTES
+                && taken < super::QUEUE_LEN_MAX;
+            next = if more { queue.try_recv().ok() } else { None };
         }
         match writable {
             Ok(()) => self.work_and_commit(txn, answers),

@@ -2,6 +2,8 @@
 
 mod committer;
 mod read;
+#[cfg(test)]
+mod tests;
 mod turn_handle;
 
 use std::{

@@ -1,0 +1,414 @@
+//! The log as its users see it: forks, deletions, bounds, faults.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+        mpsc,
+    },
+    time::Duration,
+};
+
+use super::{Access, Continuation, Ending, LogOptions, NewResponse, SessionLog, Turn};
+use crate::session::{
+    Bounds, Event, LogError, Opening, SessionId,
+    event::{ForkPoint, InputAppended, Tokens, TurnClosed, TurnFinish, TurnStatus, Usage},
+    faulty::{Fault, FaultyStorage},
+    key::{Key, KeyRange, Space},
+    memory::MemoryStorage,
+    migrate::{Direct, totals},
+    operate::verify::verify,
+    record::{Head, State, load},
+    storage::{Batch, Storage, StorageError, Value},
+};
+
+const ALL: Access = Access::All;
+
+fn id(n: u32) -> SessionId {
+    SessionId::from_bits(u128::from(n))
+}
+
+fn opening(n: u32, continues: Option<&Continuation>) -> Opening {
+    Opening {
+        id: id(n),
+        owner: None,
+        model: "model".into(),
+        fork: continues.map(|continuation| continuation.fork),
+        continues: continues.map(|continuation| continuation.fork.parent),
+        created_at_ms: i64::from(n),
+    }
+}
+
+fn ending(n: u32, response: Option<&str>) -> Ending {
+    Ending {
+        generated: vec![n, n],
+        closed: TurnClosed {
+            status: TurnStatus::Completed,
+            finish: TurnFinish::EndToken(0),
+            usage: Usage::default(),
+            seed: 1,
+            closed_at_ms: i64::from(n),
+        },
+        response: response.map(|body| NewResponse {
+            body: body.into(),
+            head_digest: [0; 32],
+            forkable: true,
+        }),
+    }
+}
+
+fn start(storage: &Arc<impl Storage + 'static>, bounds: Bounds) -> SessionLog {
+    let options = LogOptions { bounds, full_disk_retry: Duration::ZERO };
+    SessionLog::start(storage.clone(), options).unwrap()
+}
+
+async fn begin(log: &SessionLog, n: u32, continues: Option<&Continuation>) -> Turn {
+    let mut turn = log.begin(opening(n, continues)).await.unwrap();
+    let input = InputAppended { items: vec![format!("{{\"n\":{n}}}")], head: "{}".into() };
+    let prompt = Event::PromptAppended(Tokens { tokens: vec![n] });
+    turn.append(&[Event::InputAppended(input), prompt]).await.unwrap();
+    turn
+}
+
+async fn store(log: &SessionLog, n: u32, continues: Option<&Continuation>) {
+    begin(log, n, continues).await.end(ending(n, Some("{}"))).await.unwrap();
+}
+
+fn assert_clean(storage: &Arc<impl Storage>) {
+    assert_eq!(verify(&Direct(&**storage)).unwrap().findings, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_line_of_thousands_of_forks_is_read_in_few_steps() {
+    let storage = Arc::new(CountingStorage::default());
+    let log = start(&storage, Bounds::default());
+    let mut expected = Vec::new();
+    let mut parent = None;
+    for n in 1..=2_100 {
+        store(&log, n, parent.as_ref()).await;
+        expected.extend([n, n, n]);
+        // A fork at every length would take quadratic time to check, so only some are.
+        let whole = n % 97 == 0 || [32, 33, 1_024, 1_025, 2_048, 2_049, 2_100].contains(&n);
+        let before = storage.reads();
+        if whole {
+            assert_eq!(log.continuation(&ALL, id(n)).unwrap().tokens, expected);
+            let reads = storage.reads() - before;
+            assert!(reads < 300, "{reads} reads at depth {n}");
+        }
+        let record = log.response_record(&ALL, id(n)).unwrap();
+        let fork = ForkPoint { parent: id(n), events: record.end_events };
+        parent = Some(Continuation { record, fork, head: String::new(), tokens: Vec::new() });
+    }
+    assert_clean(&storage);
+}
+
+#[tokio::test]
+async fn a_deleted_parent_stays_for_a_turn_in_flight_and_goes_with_its_response() {
+    let storage = Arc::new(MemoryStorage::default());
+    let log = start(&storage, Bounds::default());
+    store(&log, 1, None).await;
+    let parent = log.continuation(&ALL, id(1)).unwrap();
+    let mut child = begin(&log, 2, Some(&parent)).await;
+    child.registered().await.unwrap();
+    log.delete(ALL, id(1)).await.unwrap();
+    log.settle().await.unwrap();
+    assert_eq!(log.response(&ALL, id(1)), Err(LogError::NotFound));
+    assert_eq!(log.tokens(parent.fork).unwrap(), [1, 1, 1]);
+    child.end(ending(2, Some("{}"))).await.unwrap();
+    let ids: Vec<_> = log.history(id(2)).unwrap().iter().map(|turn| turn.id).collect();
+    assert_eq!(ids, [id(1), id(2)]);
+    let late = log.begin(opening(3, Some(&parent))).await.unwrap().registered().await;
+    assert_eq!(late, Err(LogError::ParentGone));
+    assert_clean(&storage);
+    log.delete(ALL, id(2)).await.unwrap();
+    log.settle().await.unwrap();
+    assert_eq!(storage.scan(&KeyRange::space(Space::Head), 9).unwrap(), []);
+    assert_eq!(totals(&Direct(&*storage)).unwrap().sessions, 0);
+}
+
+#[tokio::test]
+async fn forks_that_store_nothing_keep_only_the_events_that_they_share() {
+    let storage = Arc::new(MemoryStorage::default());
+    let log = start(&storage, Bounds::from_flags(None, None, None, 1));
+    store(&log, 1, None).await;
+    let (fork, covered) = log.boundary(id(1), 2).unwrap().unwrap();
+    assert_eq!((fork.events, covered), (3, 1));
+    let mut stateless = opening(2, None);
+    stateless.fork = Some(fork);
+    let turn = log.begin(stateless).await.unwrap();
+    turn.end(ending(2, None)).await.unwrap();
+    log.delete(ALL, id(1)).await.unwrap();
+    log.settle().await.unwrap();
+    let head: Head = load(&Direct(&*storage), &Key::head(id(1))).unwrap().unwrap();
+    assert_eq!((head.state, head.events, head.tokens), (State::Trunk, 4, 1));
+    assert_eq!(log.response(&ALL, id(1)), Err(LogError::NotFound));
+    assert_eq!(storage.scan(&KeyRange::space(Space::Body), 9).unwrap(), []);
+    let point = ForkPoint { parent: id(2), events: 3 };
+    assert_eq!(log.tokens(point).unwrap(), [1, 2, 2]);
+    assert_clean(&storage);
+    log.sweep(10_000).await.unwrap();
+    log.settle().await.unwrap();
+    assert_eq!(totals(&Direct(&*storage)).unwrap().records, 2);
+}
+
+#[tokio::test]
+async fn a_large_purge_takes_many_commits_and_survives_a_restart_between_them() {
+    let storage = Arc::new(FaultyStorage::default());
+    let log = start(&storage, Bounds::default());
+    let body = format!("{{\"text\":\"{}\"}}", "x".repeat(20 << 20));
+    begin(&log, 1, None).await.end(ending(1, Some(&body))).await.unwrap();
+    assert_eq!(log.response(&ALL, id(1)).unwrap().body, body);
+    assert_clean(&storage);
+    storage.fail_after(1, Fault::CrashBeforeWrite);
+    log.delete(ALL, id(1)).await.unwrap();
+    assert!(matches!(log.settle().await, Err(LogError::Unavailable(_))));
+    let storage = Arc::new(storage.restarted(crate::session::faulty::Loss::Lost));
+    let left = storage.scan(&KeyRange::space(Space::Body), usize::MAX).unwrap().len();
+    assert!(left > 2_000, "{left}");
+    assert_clean(&storage);
+    let log = start(&storage, Bounds::default());
+    log.settle().await.unwrap();
+    assert_eq!(totals(&Direct(&*storage)).unwrap().records, 2);
+}
+
+#[tokio::test]
+async fn a_large_turn_takes_many_commits_none_of_which_is_large() {
+    let storage = Arc::new(CountingStorage::default());
+    let log = start(&storage, Bounds::default());
+    let huge = format!("{{\"text\":\"{}\"}}", "x".repeat(32 << 20));
+    let mut turn = begin(&log, 1, None).await;
+    let input = InputAppended { items: vec![huge.clone()], head: "{}".into() };
+    turn.append(&[Event::InputAppended(input)]).await.unwrap();
+    turn.end(ending(1, Some(&huge))).await.unwrap();
+    let largest = storage.largest_batch_bytes.load(Relaxed);
+    assert!(largest < 2 << 20, "a commit of {largest} bytes holds up others");
+    assert_eq!(log.response(&ALL, id(1)).unwrap().body, huge);
+    assert_eq!(log.input_items(&ALL, id(1)).unwrap()[1], huge);
+    assert_clean(&storage);
+}
+
+#[tokio::test]
+async fn what_is_not_durable_is_not_seen() {
+    let (at_sync, synced) = mpsc::sync_channel(0);
+    let (go_on, wait) = mpsc::sync_channel::<bool>(0);
+    let storage = Arc::new(GatedStorage {
+        inner: MemoryStorage::default(),
+        gate: std::sync::Mutex::new(None),
+    });
+    let log = start(&storage, Bounds::default());
+    store(&log, 1, None).await;
+    *storage.gate.lock().unwrap() = Some((at_sync, wait));
+    let turn = begin(&log, 2, None).await;
+    let ended = tokio::spawn(turn.end(ending(2, Some("{}"))));
+    // The first gated commit may hold the beginning only: pass commits until the response is in.
+    loop {
+        tokio::task::yield_now().await;
+        if synced.try_recv().is_err() {
+            continue;
+        }
+        let applied = storage.inner.get(&Key::response(id(2))).unwrap().is_some();
+        assert_eq!(log.response(&ALL, id(2)), Err(LogError::NotFound));
+        assert_eq!(log.list(None, None, 9).unwrap().len(), 1);
+        assert_eq!(log.response(&ALL, id(1)).unwrap().body, "{}");
+        go_on.send(!applied).unwrap();
+        if applied {
+            break;
+        }
+    }
+    // That commit failed: it stays unseen although the storage shows it.
+    assert!(matches!(ended.await.unwrap(), Err(LogError::Unavailable(_))));
+    assert_eq!(log.response(&ALL, id(2)), Err(LogError::NotFound));
+    assert_eq!(log.response(&ALL, id(1)).unwrap().body, "{}");
+    let refused = log.delete(ALL, id(1)).await;
+    assert!(matches!(refused, Err(LogError::Unavailable(text)) if text.contains("injected")));
+}
+
+#[tokio::test]
+async fn a_response_whose_record_or_session_is_lost_is_corrupt_and_not_unknown() {
+    for lost in [Key::response(id(1)), Key::head(id(1)), Key::body(id(1), 0)] {
+        let storage = Arc::new(MemoryStorage::default());
+        let log = start(&storage, Bounds::default());
+        store(&log, 1, None).await;
+        log.close().await.unwrap();
+        let mut entries = storage.entries();
+        entries.remove(&lost).unwrap();
+        let storage = Arc::new(MemoryStorage::holding(entries));
+        let log = start(&storage, Bounds::default());
+        let read = log.response(&ALL, id(1));
+        assert!(matches!(read, Err(LogError::Corrupt(_))), "{lost:?}: {read:?}");
+        assert!(!verify(&Direct(&*storage)).unwrap().findings.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn bounds_drop_the_oldest_but_nothing_that_is_continued() {
+    let storage = Arc::new(MemoryStorage::default());
+    let log = start(&storage, Bounds::from_flags(Some(2), None, None, 0));
+    store(&log, 1, None).await;
+    for n in 2..=5 {
+        let parent = log.continuation(&ALL, id(n - 1)).unwrap();
+        store(&log, n, Some(&parent)).await;
+    }
+    log.settle().await.unwrap();
+    let listed: Vec<_> = log.list(None, None, 9).unwrap().iter().map(|entry| entry.id).collect();
+    assert_eq!(listed, [id(5), id(4)]);
+    assert_eq!(log.response(&ALL, id(3)), Err(LogError::NotFound));
+    assert_eq!(log.history(id(5)).unwrap().len(), 5);
+    assert_clean(&storage);
+    for n in 6..=7 {
+        store(&log, n, None).await;
+    }
+    log.settle().await.unwrap();
+    assert_eq!(totals(&Direct(&*storage)).unwrap().sessions, 2);
+}
+
+#[tokio::test]
+async fn a_bound_of_no_bytes_drops_each_response_at_once() {
+    let storage = Arc::new(MemoryStorage::default());
+    let log = start(&storage, Bounds::from_flags(None, Some(0), None, 0));
+    store(&log, 1, None).await;
+    assert_eq!(log.response(&ALL, id(1)), Err(LogError::NotFound));
+    log.settle().await.unwrap();
+    assert_eq!(totals(&Direct(&*storage)).unwrap().records, 2);
+}
+
+#[tokio::test]
+async fn responses_expire_in_log_order() {
+    let storage = Arc::new(MemoryStorage::default());
+    let log = start(&storage, Bounds::from_flags(None, None, Some(1), 0));
+    store(&log, 1, None).await;
+    store(&log, 900, None).await;
+    log.sweep(1_000).await.unwrap();
+    assert!(log.response(&ALL, id(1)).is_ok());
+    log.sweep(1_001).await.unwrap();
+    assert_eq!(log.response(&ALL, id(1)), Err(LogError::NotFound));
+    assert!(log.response(&ALL, id(900)).is_ok());
+    log.sweep(1_900).await.unwrap();
+    assert_eq!(log.response(&ALL, id(900)), Err(LogError::NotFound));
+}
+
+#[tokio::test]
+async fn without_persistence_everything_by_id_says_so_and_turns_are_still_logged() {
+    let storage = Arc::new(MemoryStorage::default());
+    let log = start(&storage, Bounds::from_flags(Some(0), None, None, 0));
+    store(&log, 1, None).await;
+    assert_eq!(log.response(&ALL, id(1)), Err(LogError::PersistenceDisabled));
+    assert_eq!(log.delete(ALL, id(1)).await, Err(LogError::PersistenceDisabled));
+    let mut continuing = opening(2, None);
+    continuing.continues = Some(id(1));
+    let refused = log.begin(continuing).await.map(|turn| turn.id());
+    assert_eq!(refused, Err(LogError::PersistenceDisabled));
+    let head: Head = load(&Direct(&*storage), &Key::head(id(1))).unwrap().unwrap();
+    assert_eq!(head.state, State::Unstored);
+}
+
+#[tokio::test]
+async fn only_the_owner_and_the_operator_see_a_response() {
+    let storage = Arc::new(MemoryStorage::default());
+    let log = start(&storage, Bounds::default());
+    let mut owned = opening(1, None);
+    owned.owner = Some("anna".into());
+    log.begin(owned).await.unwrap().end(ending(1, Some("{}"))).await.unwrap();
+    let owner = |name: &str| Access::Owned(Some(name.into()));
+    assert!(log.response(&owner("anna"), id(1)).is_ok());
+    assert!(log.response(&ALL, id(1)).is_ok());
+    for stranger in [owner("ben"), owner(""), Access::Owned(None)] {
+        assert_eq!(log.response(&stranger, id(1)), Err(LogError::NotFound));
+        assert_eq!(log.input_items(&stranger, id(1)), Err(LogError::NotFound));
+        assert_eq!(log.continuation(&stranger, id(1)), Err(LogError::NotFound));
+        assert_eq!(log.delete(stranger, id(1)).await, Err(LogError::NotFound));
+    }
+    // A continuation in another owner's name does not get hold of it either.
+    let mut stolen = opening(2, None);
+    stolen.owner = Some("ben".into());
+    stolen.continues = Some(id(1));
+    let refused = log.begin(stolen).await.unwrap().registered().await;
+    assert_eq!(refused, Err(LogError::ParentGone));
+}
+
+/// Counts reads and bytes.
+#[derive(Default)]
+struct CountingStorage {
+    inner: MemoryStorage,
+    reads: AtomicU64,
+    largest_batch_bytes: AtomicU64,
+}
+
+impl CountingStorage {
+    fn reads(&self) -> u64 {
+        self.reads.load(Relaxed)
+    }
+
+    fn count(&self) {
+        self.reads.fetch_add(1, Relaxed);
+    }
+}
+
+impl Storage for CountingStorage {
+    fn id(&self) -> [u8; 16] {
+        self.inner.id()
+    }
+
+    fn get(&self, key: &Key) -> Result<Option<Value>, StorageError> {
+        self.count();
+        self.inner.get(key)
+    }
+
+    fn scan(&self, range: &KeyRange, limit: usize) -> Result<Vec<(Key, Value)>, StorageError> {
+        self.count();
+        self.inner.scan(range, limit)
+    }
+
+    fn commit(&self, batch: &Batch) -> Result<(), StorageError> {
+        let bytes: usize = batch.writes.values().flatten().map(Vec::len).sum();
+        self.largest_batch_bytes.fetch_max(bytes as u64, Relaxed);
+        self.inner.commit(batch)
+    }
+
+    fn recover(&self) -> Result<(), StorageError> {
+        Ok(())
+    }
+
+    fn close(&self) -> Result<(), StorageError> {
+        Ok(())
+    }
+}
+
+/// Stops each commit between the write and the sync, and lets it fail if told so.
+struct GatedStorage {
+    inner: MemoryStorage,
+    gate: std::sync::Mutex<Option<(mpsc::SyncSender<()>, mpsc::Receiver<bool>)>>,
+}
+
+impl Storage for GatedStorage {
+    fn id(&self) -> [u8; 16] {
+        self.inner.id()
+    }
+
+    fn get(&self, key: &Key) -> Result<Option<Value>, StorageError> {
+        self.inner.get(key)
+    }
+
+    fn scan(&self, range: &KeyRange, limit: usize) -> Result<Vec<(Key, Value)>, StorageError> {
+        self.inner.scan(range, limit)
+    }
+
+    fn commit(&self, batch: &Batch) -> Result<(), StorageError> {
+        self.inner.commit(batch)?;
+        let gate = self.gate.lock().unwrap();
+        let Some((at_sync, wait)) = &*gate else { return Ok(()) };
+        at_sync.send(()).unwrap();
+        if wait.recv().unwrap() {
+            return Ok(());
+        }
+        Err(StorageError::Failed("injected".into()))
+    }
+
+    fn recover(&self) -> Result<(), StorageError> {
+        Ok(())
+    }
+
+    fn close(&self) -> Result<(), StorageError> {
+        Ok(())
+    }
+}
