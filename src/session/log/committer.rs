@@ -1,6 +1,6 @@
 //! The one thread that writes: drains all that waits into one batch, makes it durable, then answers.
 
-use std::{collections::HashSet, sync::Arc, time::Instant};
+use std::{collections::HashMap, sync::Arc, time::Instant};
 
 use tokio::sync::{
     mpsc::{self, error::TryRecvError},
@@ -74,8 +74,8 @@ pub(super) struct Committer {
     settling: Vec<Reply>,
     /// Turns in flight that the commit under way is about.
     touched: Vec<SessionId>,
-    /// Turns in flight of which something could not be stored.
-    broken: HashSet<SessionId>,
+    /// Turns in flight of which something could not be stored, and why.
+    broken: HashMap<SessionId, LogError>,
 }
 
 /// Who is told of a command's result, and when.
@@ -85,8 +85,8 @@ enum Answer {
     OnceSettled(Reply),
     /// Whoever ends this turn.
     AtTheEnd(SessionId),
-    /// What was asked for could not be done as the turn lacks a part.
-    Incomplete(Reply),
+    /// What was asked for could not be done, as the turn lacks a part for this reason.
+    Incomplete(Reply, LogError),
     Nobody,
 }
 
@@ -110,7 +110,7 @@ impl Committer {
             work_left: true,
             settling: Vec::new(),
             touched: Vec::new(),
-            broken: HashSet::new(),
+            broken: HashMap::new(),
         }
     }
 
@@ -243,14 +243,11 @@ impl Committer {
             Answer::OnceSettled(reply) => self.settling.push(reply),
             Answer::AtTheEnd(id) => {
                 self.touched.push(id);
-                if result.is_err() {
-                    self.broken.insert(id);
+                if let Err(error) = result {
+                    self.broken.entry(id).or_insert(error);
                 }
             }
-            Answer::Incomplete(reply) => {
-                let sentence = "a part of the turn could not be stored";
-                answers.push((reply, Err(LogError::Unavailable(sentence.into()))));
-            }
+            Answer::Incomplete(reply, why) => answers.push((reply, Err(why))),
             Answer::Nobody => {}
         }
     }
@@ -293,12 +290,12 @@ impl Committer {
         reply: Option<Reply>,
     ) -> (Result<(), LogError>, Answer) {
         self.now_ms = Some(closing.closed_at_ms);
-        if !self.broken.remove(&id) {
+        let Some(why) = self.broken.remove(&id) else {
             let answer = reply.map_or(Answer::Nobody, Answer::OnceDurable);
             return (turn::close(txn, id, closing), answer);
-        }
+        };
         let cut_off = turn::close_interrupted(txn, id, REMOVALS_PER_COMMIT).map(|_done| ());
-        (cut_off, reply.map_or(Answer::Nobody, Answer::Incomplete))
+        (cut_off, reply.map_or(Answer::Nobody, |reply| Answer::Incomplete(reply, why)))
     }
 
     /// Makes the changes durable and shows them to readers.
@@ -314,7 +311,9 @@ impl Committer {
             }
             Err(error) => {
                 tracing::error!(%error, commit = batch.totals.commit, "a commit failed");
-                self.broken.extend(self.touched.drain(..));
+                let why = LogError::from(error.clone());
+                let touched = self.touched.drain(..).map(|id| (id, why.clone()));
+                self.broken.extend(touched);
                 self.health = match &error {
                     StorageError::Full(why) => Health::Full(Instant::now(), why.clone()),
                     other => Health::Failed(other.to_string()),
@@ -362,7 +361,7 @@ impl Committer {
         match command {
             Command::Append { id, .. }
             | Command::Stage { id, .. }
-            | Command::Flatten { id, .. } => drop(self.broken.insert(id)),
+            | Command::Flatten { id, .. } => drop(self.broken.insert(id, error.clone())),
             Command::End { id, reply, .. } => {
                 // It stays marked as in flight, so that the next start closes it.
                 self.broken.remove(&id);

@@ -3,7 +3,7 @@
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, TryLockError},
     io,
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+    os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt},
     path::Path,
 };
 
@@ -118,14 +118,28 @@ pub(super) fn rename_dir(from: &Path, to: &Path) -> Result<(), StorageError> {
     to.parent().map_or(Ok(()), sync_dir)
 }
 
-/// Shows that there is space for at least one more segment of the engine's file.
-pub(super) fn probe_space(dir: &Path) -> Result<(), StorageError> {
-    let path = dir.join("probe");
-    let written = fs::write(&path, vec![0; PROBE_LEN_BYTES])
-        .and_then(|()| File::open(&path)?.sync_all())
-        .map_err(failed("writing", &path));
-    let removed = fs::remove_file(&path).map_err(failed("removing", &path));
-    written.and(removed)
+/// Takes space that [`give_up_reserve`] frees when the disk is full, so that the engine can still be
+/// opened and read then. Succeeds only while there is that much space.
+pub(super) fn keep_reserve(path: &Path) -> Result<(), StorageError> {
+    let reserve = open_private(path)?;
+    let kept = reserve.metadata().is_ok_and(|found| found.len() == RESERVE_LEN_BYTES as u64);
+    if kept {
+        return Ok(());
+    }
+    let written =
+        reserve.write_all_at(&vec![0; RESERVE_LEN_BYTES], 0).and_then(|()| reserve.sync_all());
+    written.map_err(failed("writing", path)).inspect_err(|_| {
+        let _ = fs::remove_file(path);
+    })
 }
 
-const PROBE_LEN_BYTES: usize = 2 << 20;
+/// Frees the space of the reserve, if there is one.
+pub(super) fn give_up_reserve(path: &Path) -> Result<(), StorageError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("removing", path)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Enough for the engine's summary of a large file and for one of its segments.
+const RESERVE_LEN_BYTES: usize = 8 << 20;

@@ -75,6 +75,11 @@ impl Paths {
         self.store().join("manifest")
     }
 
+    /// Space to fall back on when the disk is full.
+    fn reserve(&self) -> PathBuf {
+        self.store().join("reserve")
+    }
+
     fn lock(&self) -> PathBuf {
         self.dir.join("lock")
     }
@@ -170,6 +175,12 @@ impl SledStorage {
         writer.sync(&self.paths)
     }
 
+    /// Makes the engine readable again after its disk was full.
+    fn fall_back(&self, writer: &mut Writer) -> Result<(), StorageError> {
+        files::give_up_reserve(&self.paths.reserve())?;
+        self.reopen(writer)
+    }
+
     /// Closes the engine and opens it again over the same file.
     fn reopen(&self, writer: &mut Writer) -> Result<(), StorageError> {
         let mut engine = self.engine.write().unwrap_or_else(PoisonError::into_inner);
@@ -239,7 +250,13 @@ impl Storage for SledStorage {
         let committed = self.try_commit(&mut writer, batch);
         match &committed {
             Ok(()) => writer.durable = batch.totals,
-            Err(StorageError::Full(why)) => writer.state = WriterState::Full(why.clone()),
+            Err(StorageError::Full(why)) => {
+                writer.state = WriterState::Full(why.clone());
+                // The engine refuses some reads after a failed write, too.
+                if let Err(error) = self.fall_back(&mut writer) {
+                    tracing::error!(%error, "opening the session log again on a full disk");
+                }
+            }
             Err(error) => writer.state = WriterState::Failed(error.to_string()),
         }
         committed
@@ -250,15 +267,18 @@ impl Storage for SledStorage {
         match &writer.state {
             WriterState::Good => return Ok(()),
             WriterState::Failed(why) => return Err(StorageError::Failed(why.clone())),
-            WriterState::Full(_) => files::probe_space(&self.paths.store())?,
+            WriterState::Full(_) => files::keep_reserve(&self.paths.reserve())?,
         }
-        let reopened = self.reopen(&mut writer);
-        writer.state = match &reopened {
+        let back = match self.read(Engine::flush) {
+            Ok(()) => Ok(()),
+            Err(_) => self.reopen(&mut writer),
+        };
+        writer.state = match &back {
             Ok(()) => WriterState::Good,
             Err(StorageError::Full(why)) => WriterState::Full(why.clone()),
             Err(error) => WriterState::Failed(error.to_string()),
         };
-        reopened
+        back
     }
 
     fn close(&self) -> Result<(), StorageError> {

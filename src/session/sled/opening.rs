@@ -28,9 +28,7 @@ pub(super) fn open(dir: &Path, options: &SledOptions) -> Result<SledStorage, Sto
         rehearse(&paths, options, &manifest.current)
             .map_err(|error| refused(&paths, &format!("{doubt}, and {error}")))?;
     }
-    let engine = Engine::open(&paths.engine(), options.cache_bytes)
-        .and_then(|engine| engine.flush().map(|()| engine))
-        .map_err(|error| refused(&paths, &error.to_string()))?;
+    let engine = open_engine(&paths, options)?;
     let durable = check_against(&manifest.current, &engine)
         .map_err(|error| refused(&paths, &error.to_string()))?;
     files::settle_tree(&paths.store())?;
@@ -50,9 +48,33 @@ pub(super) fn open(dir: &Path, options: &SledOptions) -> Result<SledStorage, Sto
         ..manifest.current
     })?;
     manifest.sync()?;
-    let writer = Mutex::new(Writer { db, manifest, durable, state: WriterState::Good });
+    let state = match files::keep_reserve(&paths.reserve()) {
+        Ok(()) => WriterState::Good,
+        Err(StorageError::Full(why)) => WriterState::Full(why),
+        Err(error) => return Err(error),
+    };
+    let writer = Mutex::new(Writer { db, manifest, durable, state });
     let engine = RwLock::new(engine);
     Ok(SledStorage { paths, options: *options, store, engine, writer, _lock: lock })
+}
+
+/// Opens the engine, on a full disk with the help of the reserve.
+fn open_engine(paths: &Paths, options: &SledOptions) -> Result<Engine, StorageError> {
+    let open = || {
+        let engine = Engine::open(&paths.engine(), options.cache_bytes)?;
+        engine.flush().map(|()| engine)
+    };
+    let opened = match open() {
+        Err(StorageError::Full(_)) => {
+            files::give_up_reserve(&paths.reserve())?;
+            open()
+        }
+        opened => opened,
+    };
+    opened.map_err(|error| match error {
+        full @ StorageError::Full(_) => full,
+        other => refused(paths, &other.to_string()),
+    })
 }
 
 /// Ends what a crash left half done: copies go, a replaced store that has no successor returns.

@@ -1,0 +1,44 @@
+//! The session log under faults that only real processes, files and disks show.
+//!
+//! Rounds are few by default; `STEMMA_ROUNDS` asks for more. Random choices come from a seed that a
+//! failure prints and that `STEMMA_SEED` sets.
+
+mod child;
+mod damage;
+mod full_disk;
+mod kill;
+mod power_cut;
+mod preload;
+mod sync_faults;
+mod turns;
+
+use std::{env, fs, path::Path};
+
+use rand::{SeedableRng, rngs::StdRng};
+
+/// How many rounds to run.
+fn rounds(default: u64) -> u64 {
+    env::var("STEMMA_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// A generator whose seed is printed, which the harness shows if the test fails.
+fn seeded() -> StdRng {
+    let seed = env::var("STEMMA_SEED").ok().and_then(|text| text.parse().ok());
+    let seed = seed.unwrap_or_else(rand::random::<u64>);
+    println!("STEMMA_SEED={seed}");
+    StdRng::seed_from_u64(seed)
+}
+
+/// Copies a folder with all below it.
+fn copy_tree(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let target = to.join(path.file_name().unwrap());
+        if path.is_dir() {
+            copy_tree(&path, &target);
+        } else {
+            fs::copy(&path, &target).unwrap();
+        }
+    }
+}

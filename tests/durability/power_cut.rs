@@ -1,0 +1,119 @@
+//! Power cuts: a store on a loop-mounted image, whose copy is what a disk would hold.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    thread,
+    time::Duration,
+};
+
+use rand::RngExt;
+
+use super::{
+    child::{self, Role, Said, Writer},
+    preload, rounds, seeded, turns,
+};
+
+/// Runs a command; returns what it printed, or the error it gave.
+fn run(program: &str, args: &[&dyn AsRef<std::ffi::OsStr>]) -> Result<(), String> {
+    let out = Command::new(program).args(args.iter().map(|arg| arg.as_ref())).output();
+    match out {
+        Ok(out) if out.status.success() => Ok(()),
+        Ok(out) => Err(String::from_utf8_lossy(&out.stderr).into_owned()),
+        Err(error) => Err(format!("{program}: {error}")),
+    }
+}
+
+/// A mounted image of a journaled file system.
+struct Disk {
+    at: PathBuf,
+    image: PathBuf,
+}
+
+impl Disk {
+    fn make(image: PathBuf, at: PathBuf) -> Result<Self, String> {
+        fs::File::create(&image).unwrap().set_len(192 << 20).unwrap();
+        run("mkfs.ext4", &[&"-q", &"-F", &image])?;
+        Self::mount(image, at)
+    }
+
+    fn mount(image: PathBuf, at: PathBuf) -> Result<Self, String> {
+        fs::create_dir_all(&at).unwrap();
+        run("mount", &[&"-o", &"loop", &image, &at])?;
+        Ok(Self { at, image })
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = run("umount", &[&"-l", &self.at]);
+    }
+}
+
+fn sessions(at: &Path) -> PathBuf {
+    at.join("sessions")
+}
+
+/// Writes for a while, cuts the power; returns what was said and the disk as it was then.
+fn cut(
+    dir: &Path,
+    seed: u64,
+    millis: u64,
+    preloaded: Option<&Path>,
+) -> Result<(Said, Disk), String> {
+    let disk = Disk::make(dir.join("image"), dir.join("before"))?;
+    let mut command = child::command(Role::WriteForEver, &sessions(&disk.at), seed);
+    if let Some(library) = preloaded {
+        command.env("LD_PRELOAD", library).env("STEMMA_NO_SYNC", "1");
+    }
+    let writer = Writer::start(command);
+    thread::sleep(Duration::from_millis(millis));
+    let said = writer.kill();
+    let copied = dir.join("copy");
+    fs::copy(&disk.image, &copied).unwrap();
+    drop(disk);
+    Ok((said, Disk::mount(copied, dir.join("after"))?))
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_when_the_power_is_cut() {
+    let mut rng = seeded();
+    let mut acknowledged = 0;
+    for round in 0..rounds(3) {
+        let dir = tempfile::tempdir().unwrap();
+        let millis = rng.random_range(30..900);
+        let (said, disk) = match cut(dir.path(), rng.random(), millis, None) {
+            Ok(cut) => cut,
+            Err(why) => return println!("skipped: it needs root and loop devices: {why}"),
+        };
+        acknowledged += said.stored.len();
+        child::assert_holds(&sessions(&disk.at), &said, &format!("round {round}"));
+    }
+    println!("{acknowledged} turns acknowledged, none lost");
+}
+
+/// The test above can fail: without the syncs it does.
+#[test]
+fn without_syncs_a_power_cut_loses_acknowledged_turns() {
+    let dir = tempfile::tempdir().unwrap();
+    let library = match preload::build(dir.path()) {
+        Ok(library) => library,
+        Err(why) => return println!("skipped: {why}"),
+    };
+    let (said, disk) = match cut(dir.path(), 1, 400, Some(&library)) {
+        Ok(cut) => cut,
+        Err(why) => return println!("skipped: it needs root and loop devices: {why}"),
+    };
+    assert!(!said.kept().is_empty());
+    let store = sessions(&disk.at);
+    let lost = match turns::open(&store) {
+        Ok(log) => said.kept().iter().filter(|id| turns::check(&log, **id).is_err()).count(),
+        Err(error) => {
+            println!("{error}");
+            said.kept().len()
+        }
+    };
+    println!("{lost} of {} acknowledged turns lost without syncs", said.kept().len());
+    assert!(lost > 0, "a power cut without syncs lost nothing: the test proves nothing");
+}
