@@ -21,6 +21,8 @@ pub mod translate;
 
 pub mod sampling;
 
+pub mod session;
+
 pub mod load;
 
 pub mod model;

@@ -201,7 +201,7 @@ const RESERVED: &[(&str, &[&str], &str)] = &[
     ),
     (
         "sled::",
-        &["src/session/sled"],
+        &["src/session/sled", "src/session/mod.rs"],
         "only one place knows the store",
     ),
     (

@@ -77,7 +77,8 @@ pub fn enforce(
     limit: usize,
 ) -> Result<bool, LogError> {
     for _ in 0..limit {
-        if !drop_oldest_response(txn, bounds, now_ms)? && !drop_oldest_unstored(txn, bounds, now_ms)?
+        if !drop_oldest_response(txn, bounds, now_ms)?
+            && !drop_oldest_unstored(txn, bounds, now_ms)?
         {
             return Ok(false);
         }
@@ -87,42 +88,47 @@ pub fn enforce(
 
 fn oldest(txn: &Txn<'_>, space: Space) -> Result<Option<Place>, LogError> {
     let first = txn.scan(&KeyRange::space(space), 1)?.pop();
-    Ok(first.map(|(key, value)| open_record(&key, &value)).transpose()?)
+    Ok(first
+        .map(|(key, value)| open_record(&key, &value))
+        .transpose()?)
 }
 
-fn drop_oldest_response(
-    txn: &mut Txn<'_>,
-    bounds: &Bounds,
-    now_ms: i64,
-) -> Result<bool, LogError> {
+fn drop_oldest_response(txn: &mut Txn<'_>, bounds: &Bounds, now_ms: i64) -> Result<bool, LogError> {
     if bounds.persistence_disabled() {
         return Ok(false);
     }
-    let exceeded = bounds.max_entries.is_some_and(|max| txn.totals.responses > max)
-        || bounds.max_bytes.is_some_and(|max| txn.totals.response_bytes > max);
+    let exceeded = bounds
+        .max_entries
+        .is_some_and(|max| txn.totals.responses > max)
+        || bounds
+            .max_bytes
+            .is_some_and(|max| txn.totals.response_bytes > max);
     if !exceeded && bounds.ttl_ms.is_none() {
         return Ok(false);
     }
-    let Some(place) = oldest(txn, Space::Order)? else { return Ok(false) };
+    let Some(place) = oldest(txn, Space::Order)? else {
+        return Ok(false);
+    };
     if !exceeded && !bounds.is_expired(place.at_ms, now_ms) {
         return Ok(false);
     }
     let head = load::<Head>(txn, &Key::head(place.session))?.ok_or_else(|| {
-        LogError::Corrupt(format!("response {} is listed but has no session", place.session))
+        LogError::Corrupt(format!(
+            "response {} is listed but has no session",
+            place.session
+        ))
     })?;
     purge::hide(txn, place.session, head)?;
     Ok(true)
 }
 
-fn drop_oldest_unstored(
-    txn: &mut Txn<'_>,
-    bounds: &Bounds,
-    now_ms: i64,
-) -> Result<bool, LogError> {
+fn drop_oldest_unstored(txn: &mut Txn<'_>, bounds: &Bounds, now_ms: i64) -> Result<bool, LogError> {
     if bounds.unstored_retention_ms.is_none() {
         return Ok(false);
     }
-    let Some(place) = oldest(txn, Space::Unstored)? else { return Ok(false) };
+    let Some(place) = oldest(txn, Space::Unstored)? else {
+        return Ok(false);
+    };
     if !outlived(bounds.unstored_retention_ms, place.at_ms, now_ms) {
         return Ok(false);
     }

@@ -26,5 +26,7 @@ pub fn link(chain: &[u8; 32], event_digest: &[u8; 32]) -> [u8; 32] {
 
 /// The chain over events from the first on.
 pub fn over<'a>(payloads: impl IntoIterator<Item = &'a Payload>) -> [u8; 32] {
-    payloads.into_iter().fold(START, |chain, payload| link(&chain, &event_digest(payload)))
+    payloads
+        .into_iter()
+        .fold(START, |chain, payload| link(&chain, &event_digest(payload)))
 }

@@ -35,7 +35,10 @@ const CRC_AT: std::ops::Range<usize> = 12..16;
 /// What a payload is. The numbers are on disk: never change one, add new ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-#[expect(missing_docs, reason = "each is the struct of the same name in migrations/")]
+#[expect(
+    missing_docs,
+    reason = "each is the struct of the same name in migrations/"
+)]
 pub enum Kind {
     Opened = 1,
     InputAppended = 2,
@@ -170,7 +173,9 @@ pub fn envelope_len(bytes: &[u8]) -> Result<usize, Damage> {
     if !bytes.starts_with(&MAGIC) {
         return Err(Damage::Magic);
     }
-    let Some(header) = bytes.get(..HEADER_LEN_BYTES) else { return Err(Damage::Length) };
+    let Some(header) = bytes.get(..HEADER_LEN_BYTES) else {
+        return Err(Damage::Length);
+    };
     let payload = u32::from_le_bytes([header[8], header[9], header[10], header[11]]);
     Ok(HEADER_LEN_BYTES + usize::from(header[7]) + payload as usize)
 }
@@ -196,7 +201,10 @@ pub fn open_any(bytes: &[u8]) -> Result<Envelope<'_>, Damage> {
         return Err(Damage::Unknown(format!("flag {:#x}", bytes[6])));
     }
     let (key, payload) = bytes[HEADER_LEN_BYTES..].split_at(usize::from(bytes[7]));
-    let commit = bytes[16..24].iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
+    let commit = bytes[16..24]
+        .iter()
+        .rev()
+        .fold(0, |sum, byte| sum << 8 | u64::from(*byte));
     Ok(Envelope {
         kind,
         schema: u16::from_le_bytes([bytes[4], bytes[5]]),
@@ -229,7 +237,9 @@ pub fn payload_room_bytes(key_len: usize) -> usize {
 /// # Panics
 /// Never: frozen structs have no types that bincode cannot encode, and memory has no limit here.
 pub fn encode<T: Serialize>(value: &T) -> Vec<u8> {
-    let encoded = bincode::DefaultOptions::new().with_fixint_encoding().serialize(value);
+    let encoded = bincode::DefaultOptions::new()
+        .with_fixint_encoding()
+        .serialize(value);
     encoded.expect("frozen structs always encode")
 }
 
@@ -253,7 +263,12 @@ mod tests {
 
     fn sample(payload: &[u8]) -> (Key, Vec<u8>) {
         let key = Key::event(SessionId([7; 16]), 3, 0);
-        let stamp = Stamp { kind: Kind::Generated, schema: 1, more: true, commit: 0x0102_0304 };
+        let stamp = Stamp {
+            kind: Kind::Generated,
+            schema: 1,
+            more: true,
+            commit: 0x0102_0304,
+        };
         let bytes = seal(stamp, &key, payload);
         (key, bytes)
     }
@@ -264,7 +279,10 @@ mod tests {
         let envelope = open(&key, &bytes).unwrap();
         assert_eq!((envelope.kind, envelope.schema), (Kind::Generated, 1));
         assert!(envelope.more);
-        assert_eq!((envelope.commit, envelope.payload), (0x0102_0304, &b"payload"[..]));
+        assert_eq!(
+            (envelope.commit, envelope.payload),
+            (0x0102_0304, &b"payload"[..])
+        );
         assert_eq!(envelope_len(&bytes), Ok(bytes.len()));
     }
 
@@ -307,7 +325,10 @@ mod tests {
         let mut bytes = encode(&vec![1_u32, 2, 3]);
         assert_eq!(decode::<Vec<u32>>("list", &bytes), Ok(vec![1, 2, 3]));
         bytes[..8].copy_from_slice(&u64::MAX.to_le_bytes());
-        assert!(matches!(decode::<Vec<u32>>("list", &bytes), Err(Damage::Payload(_))));
+        assert!(matches!(
+            decode::<Vec<u32>>("list", &bytes),
+            Err(Damage::Payload(_))
+        ));
         let mut trailing = encode(&1_u32);
         trailing.push(0);
         assert!(decode::<u32>("number", &trailing).is_err());

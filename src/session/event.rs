@@ -40,7 +40,11 @@ impl Event {
             Self::Rerooted(rerooted) => (Kind::Rerooted, codec::encode(rerooted)),
             Self::Purged(purged) => (Kind::Purged, codec::encode(purged)),
         };
-        Payload { kind, schema: 1, bytes }
+        Payload {
+            kind,
+            schema: 1,
+            bytes,
+        }
     }
 
     /// The event that `payload` holds.
@@ -48,7 +52,11 @@ impl Event {
     /// # Errors
     /// If it is no event, one of a newer format, or damaged.
     pub fn decode(payload: &Payload) -> Result<Self, Damage> {
-        let Payload { kind, schema, bytes } = payload;
+        let Payload {
+            kind,
+            schema,
+            bytes,
+        } = payload;
         if *schema != 1 {
             return Err(Damage::Unknown(format!("schema {schema} of {kind:?}")));
         }

@@ -96,7 +96,13 @@ impl FaultyStorage {
             }
         }
         let visible = MemoryStorage::holding(durable.clone());
-        Self { visible, state: Mutex::new(State { durable, ..State::default() }) }
+        Self {
+            visible,
+            state: Mutex::new(State {
+                durable,
+                ..State::default()
+            }),
+        }
     }
 
     /// The keys of what is written but not synced.

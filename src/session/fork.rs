@@ -39,7 +39,11 @@ pub struct LineagePiece {
 impl Lineage {
     /// All tokens from the root on.
     pub fn tokens(&self) -> Vec<TokenId> {
-        self.pieces.iter().rev().flat_map(|piece| piece.tokens.iter().copied()).collect()
+        self.pieces
+            .iter()
+            .rev()
+            .flat_map(|piece| piece.tokens.iter().copied())
+            .collect()
     }
 }
 
@@ -47,11 +51,7 @@ impl Lineage {
 ///
 /// # Errors
 /// [`LogError::Corrupt`] if a session of the line, or an event, is missing or damaged.
-pub fn lineage(
-    read: &impl Read,
-    point: ForkPoint,
-    to_depth: u32,
-) -> Result<Lineage, LogError> {
+pub fn lineage(read: &impl Read, point: ForkPoint, to_depth: u32) -> Result<Lineage, LogError> {
     let mut pieces = Vec::new();
     let mut at = point;
     loop {
@@ -61,13 +61,21 @@ pub fn lineage(
             return Err(damaged(&Key::head(at.parent), &lacking).into());
         }
         let tokens = own_tokens(read, at.parent, at.events)?;
-        pieces.push(LineagePiece { oldest: at.parent, depth: head.depth, tokens });
+        pieces.push(LineagePiece {
+            oldest: at.parent,
+            depth: head.depth,
+            tokens,
+        });
         let mut oldest = at.parent;
         while head.flat && head.depth > to_depth {
             let flat = load_flat(read, oldest)?;
             oldest = flat.base;
             head = head_of(read, oldest)?;
-            pieces.push(LineagePiece { oldest, depth: head.depth, tokens: flat.tokens });
+            pieces.push(LineagePiece {
+                oldest,
+                depth: head.depth,
+                tokens: flat.tokens,
+            });
         }
         match head.fork {
             Some(fork) if head.depth > to_depth => at = fork,
@@ -78,13 +86,17 @@ pub fn lineage(
 
 fn head_of(read: &impl Read, id: SessionId) -> Result<Head, LogError> {
     let key = Key::head(id);
-    Ok(load(read, &key)?.ok_or_else(|| damaged(&key, &"a session that others share is missing"))?)
+    Ok(
+        load(read, &key)?
+            .ok_or_else(|| damaged(&key, &"a session that others share is missing"))?,
+    )
 }
 
 fn own_tokens(read: &impl Read, id: SessionId, events: u64) -> Result<Vec<TokenId>, LogError> {
     let mut own = Vec::new();
     for event in load_events(read, id, events)? {
-        if let Event::PromptAppended(Tokens { tokens }) | Event::Generated(Tokens { tokens }) = event
+        if let Event::PromptAppended(Tokens { tokens }) | Event::Generated(Tokens { tokens }) =
+            event
         {
             own.extend(tokens);
         }
@@ -127,13 +139,29 @@ pub fn flat_base_depth(depth: u32) -> Option<u32> {
 /// As [`lineage`].
 pub fn flat_for_fork(read: &impl Read, point: ForkPoint) -> Result<Option<Payload>, LogError> {
     let parent = head_of(read, point.parent)?;
-    let Some(base_depth) = flat_base_depth(parent.depth + 1) else { return Ok(None) };
+    let Some(base_depth) = flat_base_depth(parent.depth + 1) else {
+        return Ok(None);
+    };
     let line = lineage(read, point, base_depth)?;
-    let base = line.pieces.last().filter(|piece| piece.depth == base_depth).ok_or_else(|| {
-        damaged(&Key::head(point.parent), &format!("it has no ancestor at depth {base_depth}"))
-    })?;
-    let flat = Flat { base: base.oldest, tokens: line.tokens() };
-    Ok(Some(Payload { kind: Kind::Flat, schema: 1, bytes: codec::encode(&flat) }))
+    let base = line
+        .pieces
+        .last()
+        .filter(|piece| piece.depth == base_depth)
+        .ok_or_else(|| {
+            damaged(
+                &Key::head(point.parent),
+                &format!("it has no ancestor at depth {base_depth}"),
+            )
+        })?;
+    let flat = Flat {
+        base: base.oldest,
+        tokens: line.tokens(),
+    };
+    Ok(Some(Payload {
+        kind: Kind::Flat,
+        schema: 1,
+        bytes: codec::encode(&flat),
+    }))
 }
 
 #[cfg(test)]

@@ -138,7 +138,10 @@ impl Key {
 
     /// One part of one event.
     pub fn event(id: SessionId, seq: u64, part: u32) -> Self {
-        Self::new(Space::Event, &[&id.0, &seq.to_be_bytes(), &part.to_be_bytes()])
+        Self::new(
+            Space::Event,
+            &[&id.0, &seq.to_be_bytes(), &part.to_be_bytes()],
+        )
     }
 
     /// One part of a response's body.
@@ -188,7 +191,10 @@ impl Key {
 
     /// A visible response at its place among its owner's; the newest comes first.
     pub fn listing(owner: Option<&str>, ordinal: u64) -> Self {
-        Self::new(Space::Listing, &[&owner_digest(owner), &(!ordinal).to_be_bytes()])
+        Self::new(
+            Space::Listing,
+            &[&owner_digest(owner), &(!ordinal).to_be_bytes()],
+        )
     }
 
     /// A session without a stored response at its place in the log.
@@ -204,9 +210,11 @@ impl Key {
     /// What the value is about, unless the key is none of ours.
     pub fn space(&self) -> Option<Space> {
         use Space::*;
-        [Body, Edge, Event, Flat, Order, Meta, Open, Listing, Response, Head, Unstored, Work]
-            .into_iter()
-            .find(|space| self.0.first() == Some(&(*space as u8)))
+        [
+            Body, Edge, Event, Flat, Order, Meta, Open, Listing, Response, Head, Unstored, Work,
+        ]
+        .into_iter()
+        .find(|space| self.0.first() == Some(&(*space as u8)))
     }
 
     /// The session that the key belongs to: the parent, for an edge.
@@ -239,7 +247,11 @@ impl Key {
     pub fn ordinal(&self) -> Option<u64> {
         let tail = self.0.len().checked_sub(8)?;
         let number = u64::from_be_bytes(self.0.get(tail..)?.try_into().ok()?);
-        Some(if self.space()? == Space::Listing { !number } else { number })
+        Some(if self.space()? == Space::Listing {
+            !number
+        } else {
+            number
+        })
     }
 }
 
@@ -247,7 +259,10 @@ impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let space = self.0.first().map_or('?', |byte| char::from(*byte));
         write!(f, "{space}/")?;
-        self.0.iter().skip(1).try_for_each(|byte| write!(f, "{byte:02x}"))
+        self.0
+            .iter()
+            .skip(1)
+            .try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
@@ -278,12 +293,18 @@ impl KeyRange {
         if let Some(last) = end.last_mut() {
             *last += 1;
         }
-        Self { start: Key(prefix.into()), end: Key(end.into()) }
+        Self {
+            start: Key(prefix.into()),
+            end: Key(end.into()),
+        }
     }
 
     /// Every key there is.
     pub fn all() -> Self {
-        Self { start: Key(Box::new([])), end: Key(Box::new([0xff])) }
+        Self {
+            start: Key(Box::new([])),
+            end: Key(Box::new([0xff])),
+        }
     }
 
     /// All keys of one space.
@@ -299,7 +320,10 @@ impl KeyRange {
     /// The events of a session from number `seq` on.
     pub fn events_from(id: SessionId, seq: u64) -> Self {
         let whole = Self::session(Space::Event, id);
-        Self { start: Key::event(id, seq, 0), end: whole.end }
+        Self {
+            start: Key::event(id, seq, 0),
+            end: whole.end,
+        }
     }
 
     /// The edges of one kind that leave a session.
@@ -338,7 +362,12 @@ mod tests {
         let text = "ab".repeat(16);
         assert_eq!(text.parse(), Ok(ID));
         assert_eq!(ID.to_string(), text);
-        for wrong in ["", &text[1..], &text.to_uppercase(), &format!("{}g", &text[1..])] {
+        for wrong in [
+            "",
+            &text[1..],
+            &text.to_uppercase(),
+            &format!("{}g", &text[1..]),
+        ] {
             assert_eq!(wrong.parse::<SessionId>(), Err(NotAnId), "{wrong}");
         }
     }
@@ -363,11 +392,12 @@ mod tests {
         assert!(!edges.contains(&Key::edge(ID, Bond::Shares, last)));
         assert!(!KeyRange::listing(Some("a")).contains(&Key::listing(None, 1)));
         assert!(KeyRange::all().contains(&Key::work(last)));
-        assert!(!edges.clone().after(&Key::edge(ID, Bond::Continues, ID)).contains(&Key::edge(
-            ID,
-            Bond::Continues,
-            ID
-        )));
+        assert!(
+            !edges
+                .clone()
+                .after(&Key::edge(ID, Bond::Continues, ID))
+                .contains(&Key::edge(ID, Bond::Continues, ID))
+        );
     }
 
     #[test]

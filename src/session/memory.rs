@@ -19,12 +19,17 @@ pub struct MemoryStorage {
 impl MemoryStorage {
     /// A storage that already holds these entries.
     pub fn holding(entries: BTreeMap<Key, Value>) -> Self {
-        Self { entries: RwLock::new(entries) }
+        Self {
+            entries: RwLock::new(entries),
+        }
     }
 
     /// A copy of everything.
     pub fn entries(&self) -> BTreeMap<Key, Value> {
-        self.entries.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.entries
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 
@@ -34,13 +39,22 @@ impl Storage for MemoryStorage {
     }
 
     fn get(&self, key: &Key) -> Result<Option<Value>, StorageError> {
-        Ok(self.entries.read().unwrap_or_else(PoisonError::into_inner).get(key).cloned())
+        Ok(self
+            .entries
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(key)
+            .cloned())
     }
 
     fn scan(&self, range: &KeyRange, limit: usize) -> Result<Vec<(Key, Value)>, StorageError> {
         let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
-        let found = entries.range(range.start.clone()..range.end.clone()).take(limit);
-        Ok(found.map(|(key, value)| (key.clone(), value.clone())).collect())
+        let found = entries
+            .range(range.start.clone()..range.end.clone())
+            .take(limit);
+        Ok(found
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect())
     }
 
     fn commit(&self, batch: &Batch) -> Result<(), StorageError> {

@@ -76,7 +76,13 @@ fn create(storage: &dyn Storage, version: u32) -> Result<Totals, LogError> {
         return Err(damaged(&key, &"there is data but no record of the format").into());
     }
     let mut txn = Txn::begin(storage, Totals::default());
-    txn.put(Key::format(), &Format { version, store: storage.id() });
+    txn.put(
+        Key::format(),
+        &Format {
+            version,
+            store: storage.id(),
+        },
+    );
     let (batch, _) = txn.finish()?;
     storage.commit(&batch)?;
     Ok(batch.totals)
@@ -93,7 +99,13 @@ fn upgrade(
         let done = upgrade_page(&mut txn, to, step)?;
         if done {
             txn.remove(Key::upgrade());
-            txn.put(Key::format(), &Format { version: to, store: storage.id() });
+            txn.put(
+                Key::format(),
+                &Format {
+                    version: to,
+                    store: storage.id(),
+                },
+            );
         }
         let (batch, _) = txn.finish()?;
         storage.commit(&batch)?;
@@ -120,8 +132,16 @@ fn upgrade_page(txn: &mut Txn<'_>, to: u32, step: Step) -> Result<bool, LogError
             txn.put_payload(key.clone(), &payload);
         }
     }
-    let Some((last, _)) = page.last() else { return Ok(true) };
-    txn.put(Key::upgrade(), &Upgrade { to, done: last.as_bytes().to_vec() });
+    let Some((last, _)) = page.last() else {
+        return Ok(true);
+    };
+    txn.put(
+        Key::upgrade(),
+        &Upgrade {
+            to,
+            done: last.as_bytes().to_vec(),
+        },
+    );
     Ok(page.len() < SCAN_PAGE_ENTRIES)
 }
 

@@ -31,7 +31,9 @@ pub fn hide(txn: &mut Txn<'_>, id: SessionId, mut head: Head) -> Result<(), LogE
     txn.remove(Key::listing(head.owner.as_deref(), ordinal));
     txn.totals.responses = txn.totals.responses.saturating_sub(1);
     txn.totals.response_bytes = txn.totals.response_bytes.saturating_sub(record.bytes);
-    let purged = Event::Purged(Purged { ordinal: txn.totals.next_ordinal });
+    let purged = Event::Purged(Purged {
+        ordinal: txn.totals.next_ordinal,
+    });
     txn.totals.next_ordinal += 1;
     turn::push_event(txn, id, &mut head, &Piece::event(&purged));
     head.state = State::Hidden;
@@ -45,9 +47,14 @@ pub fn hide(txn: &mut Txn<'_>, id: SessionId, mut head: Head) -> Result<(), LogE
 /// # Errors
 /// The storage's.
 pub fn release_unstored(txn: &mut Txn<'_>, id: SessionId) -> Result<(), LogError> {
-    let Some(mut head) = load::<Head>(txn, &Key::head(id))? else { return Ok(()) };
+    let Some(mut head) = load::<Head>(txn, &Key::head(id))? else {
+        return Ok(());
+    };
     if head.state == State::Unstored {
-        head.ordinal.take().into_iter().for_each(|ordinal| txn.remove(Key::unstored(ordinal)));
+        head.ordinal
+            .take()
+            .into_iter()
+            .for_each(|ordinal| txn.remove(Key::unstored(ordinal)));
         head.state = State::Hidden;
         txn.put(Key::head(id), &head);
         txn.put(Key::work(id), &Mark {});
@@ -94,7 +101,10 @@ fn step(txn: &mut Txn<'_>, id: SessionId, limit: usize) -> Result<usize, LogErro
         txn.remove(Key::work(id));
         return Ok(0);
     };
-    let any = |txn: &Txn<'_>, bond| txn.scan(&KeyRange::edges(id, bond), 1).map(|e| !e.is_empty());
+    let any = |txn: &Txn<'_>, bond| {
+        txn.scan(&KeyRange::edges(id, bond), 1)
+            .map(|e| !e.is_empty())
+    };
     if any(txn, Bond::Continues)? {
         txn.remove(Key::work(id));
         return Ok(0);
@@ -124,7 +134,10 @@ fn reroot(
     }
     let payloads = load_event_payloads(txn, id, kept)?;
     head.events = kept;
-    head.bytes = payloads.iter().map(|payload| payload.bytes.len() as u64).sum();
+    head.bytes = payloads
+        .iter()
+        .map(|payload| payload.bytes.len() as u64)
+        .sum();
     head.chain = chain::over(&payloads);
     head.tokens = count_tokens(&payloads)?;
     let rerooted = Event::Rerooted(Rerooted { kept_events: kept });
@@ -138,8 +151,12 @@ fn reroot(
 }
 
 fn count_tokens(payloads: &[Payload]) -> Result<u64, LogError> {
-    let counts = payloads.iter().map(|payload| Event::decode(payload).map(|e| e.token_count()));
-    counts.sum::<Result<u64, _>>().map_err(|damage| LogError::Corrupt(damage.to_string()))
+    let counts = payloads
+        .iter()
+        .map(|payload| Event::decode(payload).map(|e| e.token_count()));
+    counts
+        .sum::<Result<u64, _>>()
+        .map_err(|damage| LogError::Corrupt(damage.to_string()))
 }
 
 /// The largest number of a session's events that a fork shares.
@@ -159,12 +176,7 @@ fn shared_events(txn: &Txn<'_>, id: SessionId) -> Result<u64, LogError> {
 }
 
 /// Removes a session that nothing needs, and looks at what it needed.
-fn erase(
-    txn: &mut Txn<'_>,
-    id: SessionId,
-    head: &Head,
-    limit: usize,
-) -> Result<usize, LogError> {
+fn erase(txn: &mut Txn<'_>, id: SessionId, head: &Head, limit: usize) -> Result<usize, LogError> {
     let mut removed = 0;
     for space in [Space::Body, Space::Flat, Space::Event] {
         removed += txn.remove_range(&KeyRange::session(space, id), limit - removed)?;

@@ -35,11 +35,18 @@ pub trait Record: Serialize + DeserializeOwned {
 macro_rules! records {
     ($($record:ident),*) => { $(impl Record for $record { const KIND: Kind = Kind::$record; })* };
 }
-records!(Head, Response, Edge, Flat, Place, Mark, Format, Totals, Manifest, Upgrade);
+records!(
+    Head, Response, Edge, Flat, Place, Mark, Format, Totals, Manifest, Upgrade
+);
 
 /// Wraps a record for its key.
 pub fn seal_record<T: Record>(key: &Key, record: &T, commit: u64) -> Value {
-    let stamp = Stamp { kind: T::KIND, schema: 1, more: false, commit };
+    let stamp = Stamp {
+        kind: T::KIND,
+        schema: 1,
+        more: false,
+        commit,
+    };
     codec::seal(stamp, key, &codec::encode(record))
 }
 
@@ -75,7 +82,9 @@ pub fn damaged(key: &Key, what: &dyn std::fmt::Display) -> StorageError {
 /// # Errors
 /// The storage's, and [`StorageError::Damaged`] if what is there is no such record.
 pub fn load<T: Record>(read: &impl Read, key: &Key) -> Result<Option<T>, StorageError> {
-    read.get(key)?.map(|value| open_record(key, &value)).transpose()
+    read.get(key)?
+        .map(|value| open_record(key, &value))
+        .transpose()
 }
 
 /// Cuts a payload into values for consecutive parts, the first of which has number `first`.
@@ -114,14 +123,29 @@ impl Assembly {
     ///
     /// # Errors
     /// [`StorageError::Damaged`] if it is not the part that must follow.
-    pub fn push(&mut self, key: &Key, part: u32, value: &[u8]) -> Result<Option<Payload>, StorageError> {
+    pub fn push(
+        &mut self,
+        key: &Key,
+        part: u32,
+        value: &[u8],
+    ) -> Result<Option<Payload>, StorageError> {
         let envelope = codec::open(key, value).map_err(|damage| damaged(key, &damage))?;
         let (mut payload, expected) = self.so_far.take().unwrap_or_else(|| {
             let (kind, schema) = (envelope.kind, envelope.schema);
-            (Payload { kind, schema, bytes: Vec::new() }, 0)
+            (
+                Payload {
+                    kind,
+                    schema,
+                    bytes: Vec::new(),
+                },
+                0,
+            )
         });
         if part != expected || (payload.kind, payload.schema) != (envelope.kind, envelope.schema) {
-            return Err(damaged(key, &format!("part {expected} is missing before it")));
+            return Err(damaged(
+                key,
+                &format!("part {expected} is missing before it"),
+            ));
         }
         payload.bytes.extend_from_slice(envelope.payload);
         if !envelope.more {
@@ -182,7 +206,10 @@ pub fn load_parts(
         Ok(())
     })?;
     if !assembly.is_empty() {
-        return Err(damaged(&Key::part_of(space, id, part), &"the last parts are missing"));
+        return Err(damaged(
+            &Key::part_of(space, id, part),
+            &"the last parts are missing",
+        ));
     }
     Ok(whole)
 }
@@ -201,16 +228,24 @@ pub fn load_event_payloads(
     let mut payloads: Vec<Payload> = Vec::new();
     let mut assembly = Assembly::default();
     for_each_entry(read, &range, |key, value| {
-        let (seq, part) = key.event_part().ok_or_else(|| damaged(key, &"it is no event's key"))?;
+        let (seq, part) = key
+            .event_part()
+            .ok_or_else(|| damaged(key, &"it is no event's key"))?;
         if seq != payloads.len() as u64 {
-            return Err(damaged(key, &format!("event {} is missing before it", payloads.len())));
+            return Err(damaged(
+                key,
+                &format!("event {} is missing before it", payloads.len()),
+            ));
         }
         payloads.extend(assembly.push(key, part, &value)?);
         Ok(())
     })?;
     if payloads.len() as u64 != count {
         let missing = Key::event(id, payloads.len() as u64, 0);
-        return Err(damaged(&missing, &format!("the session should have {count} events")));
+        return Err(damaged(
+            &missing,
+            &format!("the session should have {count} events"),
+        ));
     }
     Ok(payloads)
 }
@@ -219,7 +254,11 @@ pub fn load_event_payloads(
 ///
 /// # Errors
 /// [`StorageError::Damaged`] if one is missing or damaged.
-pub fn load_events(read: &impl Read, id: SessionId, count: u64) -> Result<Vec<Event>, StorageError> {
+pub fn load_events(
+    read: &impl Read,
+    id: SessionId,
+    count: u64,
+) -> Result<Vec<Event>, StorageError> {
     let payloads = load_event_payloads(read, id, count)?;
     let decoded = payloads.iter().enumerate().map(|(seq, payload)| {
         Event::decode(payload).map_err(|damage| damaged(&Key::event(id, seq as u64, 0), &damage))

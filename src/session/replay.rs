@@ -50,7 +50,11 @@ fn apply(replayed: &mut Replayed, seq: u64, event: &Event) {
         Event::PromptAppended(tokens) | Event::Generated(tokens) => {
             replayed.tokens.extend_from_slice(&tokens.tokens);
             let generated = matches!(event, Event::Generated(_));
-            replayed.spans.push(Span { event: seq, end: replayed.tokens.len(), generated });
+            replayed.spans.push(Span {
+                event: seq,
+                end: replayed.tokens.len(),
+                generated,
+            });
         }
         Event::TurnClosed(closed) => replayed.closed = Some(closed.clone()),
         Event::Rerooted(_) | Event::Purged(_) => {}
@@ -62,7 +66,15 @@ impl Replayed {
     /// as a fork point with the number of tokens before it. `None` if not even its first does.
     pub fn boundary(&self, session: super::SessionId, tokens: usize) -> Option<(ForkPoint, usize)> {
         let whole = self.spans.iter().take_while(|span| span.end <= tokens);
-        whole.last().map(|span| (ForkPoint { parent: session, events: span.event + 1 }, span.end))
+        whole.last().map(|span| {
+            (
+                ForkPoint {
+                    parent: session,
+                    events: span.event + 1,
+                },
+                span.end,
+            )
+        })
     }
 }
 
@@ -73,7 +85,10 @@ mod tests {
 
     #[test]
     fn tokens_come_in_order_with_their_spans() {
-        let input = InputAppended { items: vec!["{}".into()], head: "null".into() };
+        let input = InputAppended {
+            items: vec!["{}".into()],
+            head: "null".into(),
+        };
         let replayed = replay(&[
             Event::InputAppended(input),
             Event::PromptAppended(Tokens { tokens: vec![1, 2] }),
@@ -81,7 +96,11 @@ mod tests {
         ]);
         assert_eq!(replayed.tokens, [1, 2, 3]);
         assert_eq!(replayed.input_items, ["{}"]);
-        let span = |event, end, generated| Span { event, end, generated };
+        let span = |event, end, generated| Span {
+            event,
+            end,
+            generated,
+        };
         assert_eq!(replayed.spans, [span(1, 2, false), span(2, 3, true)]);
         let id = SessionId([1; 16]);
         let point = |events| ForkPoint { parent: id, events };

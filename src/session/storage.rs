@@ -103,7 +103,9 @@ pub fn scan_under(
     if range.start >= range.end {
         return Ok(Vec::new());
     }
-    let over: Vec<_> = overlay.range(range.start.clone()..range.end.clone()).collect();
+    let over: Vec<_> = overlay
+        .range(range.start.clone()..range.end.clone())
+        .collect();
     // Each key of the overlay hides at most one of the storage's entries.
     let entries = storage.scan(range, limit.saturating_add(over.len()))?;
     if over.is_empty() {

@@ -102,10 +102,15 @@ pub enum Target {
 pub fn open(txn: &mut Txn<'_>, opening: &Opening) -> Result<(), LogError> {
     let too_long = |name: &str| name.len() > NAME_LEN_MAX_BYTES;
     if too_long(&opening.model) || opening.owner.as_deref().is_some_and(too_long) {
-        return Err(LogError::Invalid("the model's or the key's name is too long".into()));
+        return Err(LogError::Invalid(
+            "the model's or the key's name is too long".into(),
+        ));
     }
     if txn.get(&Key::head(opening.id))?.is_some() {
-        return Err(LogError::Invalid(format!("session {} exists already", opening.id)));
+        return Err(LogError::Invalid(format!(
+            "session {} exists already",
+            opening.id
+        )));
     }
     if let Some(parent) = opening.continues {
         let parent = usable_parent(txn, parent, opening)?;
@@ -153,11 +158,7 @@ pub fn open(txn: &mut Txn<'_>, opening: &Opening) -> Result<(), LogError> {
     Ok(())
 }
 
-fn usable_parent(
-    txn: &Txn<'_>,
-    parent: SessionId,
-    opening: &Opening,
-) -> Result<Head, LogError> {
+fn usable_parent(txn: &Txn<'_>, parent: SessionId, opening: &Opening) -> Result<Head, LogError> {
     let head = load::<Head>(txn, &Key::head(parent))?.ok_or(LogError::ParentGone)?;
     let usable = matches!(head.state, State::Stored | State::Unstored);
     if !usable || head.owner != opening.owner || txn.get(&Key::work(parent))?.is_some() {
@@ -168,29 +169,45 @@ fn usable_parent(
 
 fn write_edges(txn: &mut Txn<'_>, opening: &Opening) {
     let shared = |parent| {
-        opening.fork.filter(|point| point.parent == parent).map(|point| point.events)
+        opening
+            .fork
+            .filter(|point| point.parent == parent)
+            .map(|point| point.events)
     };
     if let Some(parent) = opening.continues {
-        let edge = Edge { shares_events: shared(parent) };
+        let edge = Edge {
+            shares_events: shared(parent),
+        };
         txn.create(Key::edge(parent, Bond::Continues, opening.id), &edge);
     }
-    if let Some(point) = opening.fork.filter(|point| opening.continues != Some(point.parent)) {
-        let edge = Edge { shares_events: Some(point.events) };
+    if let Some(point) = opening
+        .fork
+        .filter(|point| opening.continues != Some(point.parent))
+    {
+        let edge = Edge {
+            shares_events: Some(point.events),
+        };
         txn.create(Key::edge(point.parent, Bond::Shares, opening.id), &edge);
     }
 }
 
 fn load_open(txn: &Txn<'_>, id: SessionId) -> Result<Head, LogError> {
     let head = load::<Head>(txn, &Key::head(id))?;
-    head.filter(|head| head.state == State::Open).ok_or_else(|| {
-        LogError::Unavailable(format!("the beginning of session {id} could not be stored"))
-    })
+    head.filter(|head| head.state == State::Open)
+        .ok_or_else(|| {
+            LogError::Unavailable(format!("the beginning of session {id} could not be stored"))
+        })
 }
 
 /// Appends one event and counts it in the head, which the caller stores.
 pub(super) fn push_event(txn: &mut Txn<'_>, id: SessionId, head: &mut Head, piece: &Piece) {
     let seq = head.events;
-    txn.create_parts(&piece.rest, |part| Key::event(id, seq, part), piece.staged_parts, false);
+    txn.create_parts(
+        &piece.rest,
+        |part| Key::event(id, seq, part),
+        piece.staged_parts,
+        false,
+    );
     head.events += 1;
     head.tokens += piece.tokens;
     head.bytes += piece.len_bytes;
@@ -203,7 +220,9 @@ pub(super) fn push_event(txn: &mut Txn<'_>, id: SessionId, head: &mut Head, piec
 /// [`LogError::Unavailable`] if its beginning was refused or could not be stored.
 pub fn append(txn: &mut Txn<'_>, id: SessionId, events: &[Piece]) -> Result<(), LogError> {
     let mut head = load_open(txn, id)?;
-    events.iter().for_each(|event| push_event(txn, id, &mut head, event));
+    events
+        .iter()
+        .for_each(|event| push_event(txn, id, &mut head, event));
     txn.put(Key::head(id), &head);
     Ok(())
 }
@@ -235,7 +254,12 @@ pub fn stage(
 /// As [`append`].
 pub fn flatten(txn: &mut Txn<'_>, id: SessionId, piece: &Piece) -> Result<(), LogError> {
     let mut head = load_open(txn, id)?;
-    txn.create_parts(&piece.rest, |part| Key::flat(id, part), piece.staged_parts, false);
+    txn.create_parts(
+        &piece.rest,
+        |part| Key::flat(id, part),
+        piece.staged_parts,
+        false,
+    );
     head.flat = true;
     txn.put(Key::head(id), &head);
     Ok(())
@@ -247,7 +271,10 @@ pub fn flatten(txn: &mut Txn<'_>, id: SessionId, piece: &Piece) -> Result<(), Lo
 /// As [`append`].
 pub fn close(txn: &mut Txn<'_>, id: SessionId, closing: &Closing) -> Result<(), LogError> {
     let mut head = load_open(txn, id)?;
-    closing.events.iter().for_each(|event| push_event(txn, id, &mut head, event));
+    closing
+        .events
+        .iter()
+        .for_each(|event| push_event(txn, id, &mut head, event));
     let ordinal = txn.totals.next_ordinal;
     txn.totals.next_ordinal += 1;
     head.ordinal = Some(ordinal);
@@ -259,7 +286,10 @@ pub fn close(txn: &mut Txn<'_>, id: SessionId, closing: &Closing) -> Result<(), 
         }
         None => {
             head.state = State::Unstored;
-            let place = Place { session: id, at_ms: closing.closed_at_ms };
+            let place = Place {
+                session: id,
+                at_ms: closing.closed_at_ms,
+            };
             txn.create(Key::unstored(ordinal), &place);
             stop_continuing(txn, id, &mut head)?;
         }
@@ -269,15 +299,14 @@ pub fn close(txn: &mut Txn<'_>, id: SessionId, closing: &Closing) -> Result<(), 
     Ok(())
 }
 
-fn keep(
-    txn: &mut Txn<'_>,
-    id: SessionId,
-    head: &Head,
-    response: &ClosingResponse,
-    at_ms: i64,
-) {
+fn keep(txn: &mut Txn<'_>, id: SessionId, head: &Head, response: &ClosingResponse, at_ms: i64) {
     let body = &response.body;
-    txn.create_parts(&body.rest, |part| Key::body(id, part), body.staged_parts, false);
+    txn.create_parts(
+        &body.rest,
+        |part| Key::body(id, part),
+        body.staged_parts,
+        false,
+    );
     let record = Response {
         owner: head.owner.clone(),
         model: head.model.clone(),
@@ -305,10 +334,14 @@ pub(super) fn stop_continuing(
     id: SessionId,
     head: &mut Head,
 ) -> Result<(), LogError> {
-    let Some(parent) = head.continues.take() else { return Ok(()) };
+    let Some(parent) = head.continues.take() else {
+        return Ok(());
+    };
     txn.remove(Key::edge(parent, Bond::Continues, id));
     if let Some(point) = head.fork.filter(|point| point.parent == parent) {
-        let edge = Edge { shares_events: Some(point.events) };
+        let edge = Edge {
+            shares_events: Some(point.events),
+        };
         txn.put(Key::edge(parent, Bond::Shares, id), &edge);
     }
     purge::look_again(txn, parent)
@@ -319,13 +352,11 @@ pub(super) fn stop_continuing(
 ///
 /// # Errors
 /// The storage's.
-pub fn close_interrupted(
-    txn: &mut Txn<'_>,
-    id: SessionId,
-    limit: usize,
-) -> Result<bool, LogError> {
+pub fn close_interrupted(txn: &mut Txn<'_>, id: SessionId, limit: usize) -> Result<bool, LogError> {
     let Some(head) = load::<Head>(txn, &Key::head(id))? else {
-        return Err(LogError::Corrupt(format!("session {id} is in flight but has no head")));
+        return Err(LogError::Corrupt(format!(
+            "session {id} is in flight but has no head"
+        )));
     };
     let mut removed = txn.remove_range(&KeyRange::events_from(id, head.events), limit)?;
     removed += txn.remove_range(&KeyRange::session(Space::Body, id), limit - removed)?;

@@ -33,7 +33,10 @@ impl<'a> Txn<'a> {
     pub fn begin(storage: &'a dyn Storage, totals: Totals) -> Self {
         Self {
             storage,
-            totals: Totals { commit: totals.commit + 1, ..totals },
+            totals: Totals {
+                commit: totals.commit + 1,
+                ..totals
+            },
             writes: BTreeMap::new(),
             fresh: HashSet::new(),
             undo: Vec::new(),
@@ -154,13 +157,15 @@ impl<'a> Txn<'a> {
     ///
     /// # Errors
     /// The storage's, from reading the values before.
-    pub fn finish(
-        mut self,
-    ) -> Result<(Batch, BTreeMap<Key, Option<Value>>), StorageError> {
+    pub fn finish(mut self) -> Result<(Batch, BTreeMap<Key, Option<Value>>), StorageError> {
         let mut before = BTreeMap::new();
         let mut records = i128::from(self.totals.records);
         for (key, value) in &self.writes {
-            let old = if self.fresh.contains(key) { None } else { self.storage.get(key)? };
+            let old = if self.fresh.contains(key) {
+                None
+            } else {
+                self.storage.get(key)?
+            };
             records += i128::from(value.is_some()) - i128::from(old.is_some());
             before.insert(key.clone(), old);
         }
@@ -171,7 +176,13 @@ impl<'a> Txn<'a> {
         let value = seal_record(&key, &self.totals, self.totals.commit);
         before.insert(key.clone(), old);
         self.writes.insert(key, Some(value));
-        Ok((Batch { totals: self.totals, writes: self.writes }, before))
+        Ok((
+            Batch {
+                totals: self.totals,
+                writes: self.writes,
+            },
+            before,
+        ))
     }
 }
 
@@ -199,7 +210,12 @@ mod tests {
 
     fn edge(child: u8) -> (Key, Edge) {
         let key = Key::edge(SessionId([1; 16]), Bond::Shares, SessionId([child; 16]));
-        (key, Edge { shares_events: Some(u64::from(child)) })
+        (
+            key,
+            Edge {
+                shares_events: Some(u64::from(child)),
+            },
+        )
     }
 
     fn commit(storage: &MemoryStorage, totals: Totals, change: impl Fn(&mut Txn<'_>)) -> Totals {
@@ -224,7 +240,12 @@ mod tests {
             txn.put(edge(3).0, &edge(9).1);
             txn.put(edge(4).0, &edge(4).1);
             let range = KeyRange::edges(SessionId([1; 16]), Bond::Shares);
-            let keys: Vec<_> = txn.scan(&range, 9).unwrap().into_iter().map(|e| e.0).collect();
+            let keys: Vec<_> = txn
+                .scan(&range, 9)
+                .unwrap()
+                .into_iter()
+                .map(|e| e.0)
+                .collect();
             assert_eq!(keys, [edge(3).0, edge(4).0]);
             assert_eq!(txn.scan(&range, 1).unwrap().len(), 1);
         });

@@ -29,13 +29,19 @@ pub struct Snapshot<'a> {
 impl View {
     /// All of what `storage` holds counts as durable.
     pub fn new(storage: Arc<dyn Storage>) -> Self {
-        Self { storage, before: RwLock::default() }
+        Self {
+            storage,
+            before: RwLock::default(),
+        }
     }
 
     /// Holds the durable state still for a short series of reads. Commits wait meanwhile.
     pub fn snapshot(&self) -> Snapshot<'_> {
         let before = self.before.read().unwrap_or_else(PoisonError::into_inner);
-        Snapshot { storage: &*self.storage, before }
+        Snapshot {
+            storage: &*self.storage,
+            before,
+        }
     }
 
     /// Hides what a commit is about to change.

@@ -37,7 +37,10 @@ impl Role {
     ];
 
     fn name(self) -> &'static str {
-        Self::ALL.into_iter().find(|(_, role)| *role == self).map_or("", |(name, _)| name)
+        Self::ALL
+            .into_iter()
+            .find(|(_, role)| *role == self)
+            .map_or("", |(name, _)| name)
     }
 }
 
@@ -61,7 +64,11 @@ fn acts_if_asked() {
     let Ok(asked) = env::var(ROLE) else { return };
     let dir = PathBuf::from(env::var(DIR).unwrap());
     let seed = env::var(SEED).unwrap().parse().unwrap();
-    let role = Role::ALL.into_iter().find(|(name, _)| *name == asked).unwrap().1;
+    let role = Role::ALL
+        .into_iter()
+        .find(|(name, _)| *name == asked)
+        .unwrap()
+        .1;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -157,11 +164,15 @@ async fn open_and_check(dir: &Path) {
         if damaged {
             return;
         }
-        turns::store(&log, SessionId([0xf0 + time; 16]), None).await.unwrap();
+        turns::store(&log, SessionId([0xf0 + time; 16]), None)
+            .await
+            .unwrap();
         log.close().await.unwrap();
         drop(log);
         let findings = turns::findings(dir);
-        findings.iter().for_each(|finding| say(&format!("found {finding}")));
+        findings
+            .iter()
+            .for_each(|finding| say(&format!("found {finding}")));
         say(&format!("closed {time}"));
     }
 }
@@ -180,11 +191,16 @@ pub(super) struct Said {
 
 impl Said {
     pub(super) fn lines_with(&self, start: &str) -> usize {
-        self.lines.iter().filter(|line| line.starts_with(start)).count()
+        self.lines
+            .iter()
+            .filter(|line| line.starts_with(start))
+            .count()
     }
 
     fn hear(&mut self, line: &str) {
-        let Some(line) = line.strip_prefix(": ") else { return };
+        let Some(line) = line.strip_prefix(": ") else {
+            return;
+        };
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         match (word, rest.parse::<SessionId>()) {
             ("stored", Ok(id)) => drop(self.stored.insert(id)),
@@ -229,7 +245,10 @@ impl Writer {
         let mut line = String::new();
         while line.trim_end() != ": ready" {
             line.clear();
-            assert!(out.read_line(&mut line).unwrap() > 0, "the child ended: {child:?}");
+            assert!(
+                out.read_line(&mut line).unwrap() > 0,
+                "the child ended: {child:?}"
+            );
         }
         Self { child, out }
     }
@@ -255,14 +274,28 @@ pub(super) fn run(mut command: Command) -> (bool, Said) {
 /// Opens a store that a killed process left and checks that it holds what that process said.
 pub(super) fn assert_holds(dir: &Path, said: &Said, what: &str) {
     let log = turns::open(dir).unwrap_or_else(|error| panic!("{what}: {error}"));
-    let lost: Vec<_> =
-        said.kept().iter().filter_map(|id| turns::check(&log, *id).err()).collect();
+    let lost: Vec<_> = said
+        .kept()
+        .iter()
+        .filter_map(|id| turns::check(&log, *id).err())
+        .collect();
     let total = said.kept().len();
-    assert!(lost.is_empty(), "{what}: {} of {total} lost, the first is {}", lost.len(), lost[0]);
+    assert!(
+        lost.is_empty(),
+        "{what}: {} of {total} lost, the first is {}",
+        lost.len(),
+        lost[0]
+    );
     for id in &said.deleted {
-        assert_eq!(log.response(&Access::All, *id), Err(LogError::NotFound), "{what}: deleted");
+        assert_eq!(
+            log.response(&Access::All, *id),
+            Err(LogError::NotFound),
+            "{what}: deleted"
+        );
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
     let written = SessionId(rand::random());
     runtime.block_on(turns::store(&log, written, None)).unwrap();
     runtime.block_on(log.close()).unwrap();

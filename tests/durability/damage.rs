@@ -33,7 +33,9 @@ struct Sample {
 
 fn closed_sample() -> Sample {
     let dir = tempfile::tempdir().unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
     let mut ids = BTreeSet::new();
     // Opened twice, so that part of the file is older than the engine's last summary of it.
     for half in 0..2 {
@@ -47,7 +49,11 @@ fn closed_sample() -> Sample {
         }
         runtime.block_on(log.close()).unwrap();
     }
-    Sample { dir, ids, closed: true }
+    Sample {
+        dir,
+        ids,
+        closed: true,
+    }
 }
 
 fn killed_sample(seed: u64) -> Sample {
@@ -55,7 +61,11 @@ fn killed_sample(seed: u64) -> Sample {
     let writer = Writer::start(child::command(Role::WriteForEver, dir.path(), seed));
     std::thread::sleep(std::time::Duration::from_millis(700));
     let said = writer.kill();
-    Sample { dir, ids: said.kept(), closed: false }
+    Sample {
+        dir,
+        ids: said.kept(),
+        closed: false,
+    }
 }
 
 fn damage(file: &File, len: u64, kind: u64, rng: &mut StdRng) -> String {
@@ -71,7 +81,9 @@ fn damage(file: &File, len: u64, kind: u64, rng: &mut StdRng) -> String {
             format!("{cut} bytes cut of {len}")
         }
         2 => {
-            let junk: Vec<u8> = (0..rng.random_range(1..9_000)).map(|_| rng.random()).collect();
+            let junk: Vec<u8> = (0..rng.random_range(1..9_000))
+                .map(|_| rng.random())
+                .collect();
             file.write_all_at(&junk, len).unwrap();
             format!("{} bytes of junk appended", junk.len())
         }
@@ -90,7 +102,11 @@ fn sweep(sample: &Sample, trials: u64, rng: &mut StdRng) {
     for trial in 0..trials {
         let dir = tempfile::tempdir().unwrap();
         copy_tree(sample.dir.path(), dir.path());
-        let file = File::options().read(true).write(true).open(db(dir.path())).unwrap();
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .open(db(dir.path()))
+            .unwrap();
         let what = damage(&file, file.metadata().unwrap().len(), trial, rng);
         let damaged = fs::read(db(dir.path())).unwrap();
         let (orderly, said) = child::run(child::command(Role::OpenAndCheck, dir.path(), 0));
@@ -98,7 +114,11 @@ fn sweep(sample: &Sample, trials: u64, rng: &mut StdRng) {
         assert_eq!(said.lines_with("found"), 0, "{what}: {:?}", said.lines);
         if said.lines_with("refused") > 0 {
             refused += 1;
-            let sentence = said.lines.iter().find(|line| line.starts_with("refused")).unwrap();
+            let sentence = said
+                .lines
+                .iter()
+                .find(|line| line.starts_with("refused"))
+                .unwrap();
             assert!(sentence.contains("--carve"), "{what}: {sentence}");
             if said.lines_with("closed") == 0 {
                 let after = fs::read(db(dir.path())).unwrap();
@@ -109,7 +129,11 @@ fn sweep(sample: &Sample, trials: u64, rng: &mut StdRng) {
             let lost: Vec<_> = sample.ids.difference(&said.whole).collect();
             // After a crash the last group may be missing with a word of warning, no more.
             let allowed = if sample.closed { 0 } else { 16 };
-            assert!(lost.len() <= allowed, "{what}: {} silently lost", lost.len());
+            assert!(
+                lost.len() <= allowed,
+                "{what}: {} silently lost",
+                lost.len()
+            );
         }
     }
     println!("{refused} of {trials} refused");
@@ -130,7 +154,11 @@ fn damage_to_a_store_that_was_not_closed_costs_its_last_group_at_most() {
 #[test]
 fn what_is_left_of_a_damaged_file_is_carved_into_a_new_store() {
     let sample = closed_sample();
-    let file = File::options().read(true).write(true).open(db(sample.dir.path())).unwrap();
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .open(db(sample.dir.path()))
+        .unwrap();
     let len = file.metadata().unwrap().len();
     // A hole, and no beginning: nothing that the engine could make sense of.
     file.write_all_at(&vec![0xee; 4_096], len / 2).unwrap();
@@ -145,8 +173,20 @@ fn what_is_left_of_a_damaged_file_is_carved_into_a_new_store() {
     drop(storage);
     assert_eq!(turns::findings(&repaired), [""; 0]);
     let log = turns::open(&repaired).unwrap();
-    let whole = sample.ids.iter().filter(|id| turns::check(&log, **id).is_ok()).count();
-    println!("{whole} of {} carved, {} left out", sample.ids.len(), report.left_out.len());
+    let whole = sample
+        .ids
+        .iter()
+        .filter(|id| turns::check(&log, **id).is_ok())
+        .count();
+    println!(
+        "{whole} of {} carved, {} left out",
+        sample.ids.len(),
+        report.left_out.len()
+    );
     assert_eq!(report.responses, whole as u64);
-    assert!(whole * 10 > sample.ids.len() * 7, "{whole} of {}", sample.ids.len());
+    assert!(
+        whole * 10 > sample.ids.len() * 7,
+        "{whole} of {}",
+        sample.ids.len()
+    );
 }

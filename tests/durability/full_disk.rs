@@ -44,7 +44,10 @@ fn a_full_disk_stops_writes_only_and_they_resume_when_there_is_space() {
     fs::write(&ballast, vec![1; 10 << 20]).unwrap();
     let dir = disk.path().join("sessions");
     let log = turns::open(&dir).unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     let mut stored = Vec::new();
     let mut store_until = |failing: bool, tries: u32| {
         for n in 0..tries {
@@ -60,7 +63,9 @@ fn a_full_disk_stops_writes_only_and_they_resume_when_there_is_space() {
                 }
                 Err(LogError::Unavailable(why)) => {
                     assert!(why.contains("no space"), "{why}");
-                    stored.iter().for_each(|id| turns::check(&log, *id).unwrap());
+                    stored
+                        .iter()
+                        .for_each(|id| turns::check(&log, *id).unwrap());
                     if failing {
                         return true;
                     }
@@ -76,10 +81,14 @@ fn a_full_disk_stops_writes_only_and_they_resume_when_there_is_space() {
     fs::remove_file(&ballast).unwrap();
     assert!(store_until(false, 50), "writes did not resume");
     assert!(store_until(false, 1) && store_until(false, 1));
-    stored.iter().for_each(|id| turns::check(&log, *id).unwrap());
+    stored
+        .iter()
+        .for_each(|id| turns::check(&log, *id).unwrap());
     runtime.block_on(log.close()).unwrap();
     drop(log);
     assert_eq!(turns::findings(&dir), [""; 0]);
     let log = turns::open(&dir).unwrap();
-    stored.iter().for_each(|id| turns::check(&log, *id).unwrap());
+    stored
+        .iter()
+        .for_each(|id| turns::check(&log, *id).unwrap());
 }

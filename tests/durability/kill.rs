@@ -24,8 +24,16 @@ fn nothing_acknowledged_is_lost_when_the_process_is_killed() {
         all.deleting.extend(&said.deleting);
         child::assert_holds(dir.path(), &all, &format!("round {round}"));
     }
-    println!("{} turns acknowledged, {} deleted", all.stored.len(), all.deleted.len());
-    assert!(all.stored.len() > 20, "only {} turns were written", all.stored.len());
+    println!(
+        "{} turns acknowledged, {} deleted",
+        all.stored.len(),
+        all.deleted.len()
+    );
+    assert!(
+        all.stored.len() > 20,
+        "only {} turns were written",
+        all.stored.len()
+    );
 }
 
 #[test]
@@ -34,7 +42,11 @@ fn a_second_process_is_refused_with_a_sentence() {
     let writer = Writer::start(child::command(Role::WriteForEver, dir.path(), 1));
     let (orderly, said) = child::run(child::command(Role::OpenAndCheck, dir.path(), 1));
     assert!(orderly);
-    assert!(said.lines[0].starts_with("refused another process is using"), "{:?}", said.lines);
+    assert!(
+        said.lines[0].starts_with("refused another process is using"),
+        "{:?}",
+        said.lines
+    );
     let said = writer.kill();
     child::assert_holds(dir.path(), &said, "the first process");
 }

@@ -3,6 +3,11 @@
 //! Rounds are few by default; `STEMMA_ROUNDS` asks for more. Random choices come from a seed that a
 //! failure prints and that `STEMMA_SEED` sets.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, helpers included"
+)]
+
 mod child;
 mod damage;
 mod full_disk;
@@ -18,12 +23,17 @@ use rand::{SeedableRng, rngs::StdRng};
 
 /// How many rounds to run.
 fn rounds(default: u64) -> u64 {
-    env::var("STEMMA_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+    env::var("STEMMA_ROUNDS")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(default)
 }
 
 /// A generator whose seed is printed, which the harness shows if the test fails.
 fn seeded() -> StdRng {
-    let seed = env::var("STEMMA_SEED").ok().and_then(|text| text.parse().ok());
+    let seed = env::var("STEMMA_SEED")
+        .ok()
+        .and_then(|text| text.parse().ok());
     let seed = seed.unwrap_or_else(rand::random::<u64>);
     println!("STEMMA_SEED={seed}");
     StdRng::seed_from_u64(seed)

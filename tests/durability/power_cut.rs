@@ -1,6 +1,7 @@
 //! Power cuts: a store on a loop-mounted image, whose copy is what a disk would hold.
 
 use std::{
+    ffi::OsStr,
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -16,8 +17,10 @@ use super::{
 };
 
 /// Runs a command; returns what it printed, or the error it gave.
-fn run(program: &str, args: &[&dyn AsRef<std::ffi::OsStr>]) -> Result<(), String> {
-    let out = Command::new(program).args(args.iter().map(|arg| arg.as_ref())).output();
+fn run(program: &str, args: &[&dyn AsRef<OsStr>]) -> Result<(), String> {
+    let out = Command::new(program)
+        .args(args.iter().map(AsRef::as_ref))
+        .output();
     match out {
         Ok(out) if out.status.success() => Ok(()),
         Ok(out) => Err(String::from_utf8_lossy(&out.stderr).into_owned()),
@@ -33,7 +36,10 @@ struct Disk {
 
 impl Disk {
     fn make(image: PathBuf, at: PathBuf) -> Result<Self, String> {
-        fs::File::create(&image).unwrap().set_len(192 << 20).unwrap();
+        fs::File::create(&image)
+            .unwrap()
+            .set_len(192 << 20)
+            .unwrap();
         run("mkfs.ext4", &[&"-q", &"-F", &image])?;
         Self::mount(image, at)
     }
@@ -65,7 +71,9 @@ fn cut(
     let disk = Disk::make(dir.join("image"), dir.join("before"))?;
     let mut command = child::command(Role::WriteForEver, &sessions(&disk.at), seed);
     if let Some(library) = preloaded {
-        command.env("LD_PRELOAD", library).env("STEMMA_NO_SYNC", "1");
+        command
+            .env("LD_PRELOAD", library)
+            .env("STEMMA_NO_SYNC", "1");
     }
     let writer = Writer::start(command);
     thread::sleep(Duration::from_millis(millis));
@@ -108,12 +116,22 @@ fn without_syncs_a_power_cut_loses_acknowledged_turns() {
     assert!(!said.kept().is_empty());
     let store = sessions(&disk.at);
     let lost = match turns::open(&store) {
-        Ok(log) => said.kept().iter().filter(|id| turns::check(&log, **id).is_err()).count(),
+        Ok(log) => said
+            .kept()
+            .iter()
+            .filter(|id| turns::check(&log, **id).is_err())
+            .count(),
         Err(error) => {
             println!("{error}");
             said.kept().len()
         }
     };
-    println!("{lost} of {} acknowledged turns lost without syncs", said.kept().len());
-    assert!(lost > 0, "a power cut without syncs lost nothing: the test proves nothing");
+    println!(
+        "{lost} of {} acknowledged turns lost without syncs",
+        said.kept().len()
+    );
+    assert!(
+        lost > 0,
+        "a power cut without syncs lost nothing: the test proves nothing"
+    );
 }

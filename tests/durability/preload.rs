@@ -13,7 +13,10 @@ pub(super) fn build(dir: &Path) -> Result<PathBuf, String> {
     let (source, library) = (dir.join("preload.c"), dir.join("preload.so"));
     std::fs::write(&source, SOURCE).unwrap();
     let compiler = ["cc", "gcc", "clang"].into_iter().find(|name| {
-        Command::new(name).arg("--version").output().is_ok_and(|out| out.status.success())
+        Command::new(name)
+            .arg("--version")
+            .output()
+            .is_ok_and(|out| out.status.success())
     });
     let Some(compiler) = compiler.filter(|_| cfg!(target_os = "linux")) else {
         return Err("it needs Linux and a C compiler".into());
@@ -24,6 +27,10 @@ pub(super) fn build(dir: &Path) -> Result<PathBuf, String> {
         .arg("-ldl")
         .output()
         .unwrap();
-    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    assert!(
+        built.status.success(),
+        "{}",
+        String::from_utf8_lossy(&built.stderr)
+    );
     Ok(library)
 }

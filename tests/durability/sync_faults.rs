@@ -35,7 +35,9 @@ fn nothing_is_acknowledged_that_a_failing_disk_did_not_take() {
         let first = rng.random_range(15..90);
         let order = format!("{call}:{errno}:{first}:{count}");
         let mut command = child::command(Role::WriteSome, dir.path(), rng.random());
-        command.env("LD_PRELOAD", &library).env("STEMMA_FAIL", &order);
+        command
+            .env("LD_PRELOAD", &library)
+            .env("STEMMA_FAIL", &order);
         let (orderly, said) = child::run(command);
         let what = format!("round {round}, {order}, {} stored", said.stored.len());
         assert!(orderly, "{what}: {:?}", said.lines);
@@ -43,7 +45,10 @@ fn nothing_is_acknowledged_that_a_failing_disk_did_not_take() {
         let unavailable = said.lines_with("unavailable");
         assert!(refused + unavailable > 0, "{what}: nothing failed");
         if may_return && refused == 0 {
-            assert!(said.stored.len() + unavailable == 60 && unavailable < 30, "{what}");
+            assert!(
+                said.stored.len() + unavailable == 60 && unavailable < 30,
+                "{what}"
+            );
         }
         child::assert_holds(dir.path(), &said, &what);
     }

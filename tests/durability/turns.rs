@@ -12,8 +12,17 @@ use stemma::session::{
 };
 
 pub(super) fn open(dir: &Path) -> Result<SessionLog, LogError> {
-    let options = LogOptions { full_disk_retry: Duration::from_millis(50), ..LogOptions::default() };
-    session::open(dir, &SledOptions { cache_bytes: 16 << 20 }, options)
+    let options = LogOptions {
+        full_disk_retry: Duration::from_millis(50),
+        ..LogOptions::default()
+    };
+    session::open(
+        dir,
+        &SledOptions {
+            cache_bytes: 16 << 20,
+        },
+        options,
+    )
 }
 
 /// The body of a response: mostly short, sometimes of many parts.
@@ -59,7 +68,10 @@ pub(super) async fn store(
     };
     let mut turn = log.begin(opening).await?;
     turn.append(&[
-        Event::InputAppended(InputAppended { items: items(id), head: "{}".into() }),
+        Event::InputAppended(InputAppended {
+            items: items(id),
+            head: "{}".into(),
+        }),
         Event::PromptAppended(Tokens { tokens: tokens(id) }),
     ])
     .await?;
@@ -70,36 +82,56 @@ pub(super) async fn store(
         seed: 0,
         closed_at_ms: 2,
     };
-    let response = NewResponse { body: body(id), head_digest: [0; 32], forkable: true };
-    turn.end(Ending { generated: tokens(id), closed, response: Some(response) }).await
+    let response = NewResponse {
+        body: body(id),
+        head_digest: [0; 32],
+        forkable: true,
+    };
+    turn.end(Ending {
+        generated: tokens(id),
+        closed,
+        response: Some(response),
+    })
+    .await
 }
 
 /// What is wrong with a response that must be there.
 pub(super) fn check(log: &SessionLog, id: SessionId) -> Result<(), String> {
     let all = Access::All;
-    let stored = log.response(&all, id).map_err(|error| format!("{id}: {error}"))?;
+    let stored = log
+        .response(&all, id)
+        .map_err(|error| format!("{id}: {error}"))?;
     if stored.body != body(id) {
         return Err(format!("{id} has another body"));
     }
-    let input = log.input_items(&all, id).map_err(|error| format!("{id}: {error}"))?;
+    let input = log
+        .input_items(&all, id)
+        .map_err(|error| format!("{id}: {error}"))?;
     if input != items(id) {
         return Err(format!("{id} has other input"));
     }
-    let continuation = log.continuation(&all, id).map_err(|error| format!("{id}: {error}"))?;
+    let continuation = log
+        .continuation(&all, id)
+        .map_err(|error| format!("{id}: {error}"))?;
     let expected = [tokens(id), tokens(id)].concat();
     if !continuation.tokens.ends_with(&expected) {
         return Err(format!("{id} has other tokens"));
     }
     let history = log.history(id).map_err(|error| format!("{id}: {error}"))?;
     match history.iter().find(|turn| turn.body != body(turn.id)) {
-        Some(turn) => Err(format!("{} in the history of {id} has another body", turn.id)),
+        Some(turn) => Err(format!(
+            "{} in the history of {id} has another body",
+            turn.id
+        )),
         None => Ok(()),
     }
 }
 
 /// What a verification of a closed store finds.
 pub(super) fn findings(dir: &Path) -> Vec<String> {
-    let options = SledOptions { cache_bytes: 16 << 20 };
+    let options = SledOptions {
+        cache_bytes: 16 << 20,
+    };
     let storage = session::SledStorage::open(dir, &options).unwrap();
     let findings = verify(&Direct(&storage)).unwrap().findings;
     session::storage::Storage::close(&storage).unwrap();

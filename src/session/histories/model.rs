@@ -79,7 +79,9 @@ impl Model {
     /// A turn ended and stored nothing.
     pub(super) fn ended_unstored(&mut self, id: SessionId) {
         self.unstored.push(id);
-        let Some(session) = self.sessions.get_mut(&id) else { return };
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
         session.kept = Kept::Unstored;
         session.continues = None;
     }

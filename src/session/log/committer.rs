@@ -12,8 +12,7 @@ use crate::session::{
     bounds,
     error::LogError,
     key::{Key, KeyRange, SessionId, Space},
-    migrate,
-    purge,
+    migrate, purge,
     record::{Head, Payload, State, load},
     storage::{Read, Storage, StorageError, Totals},
     turn::{self, Closing, Opening, Piece, Target},
@@ -37,13 +36,26 @@ pub(super) enum Command {
     /// Append events to a session in flight.
     Append { id: SessionId, events: Vec<Piece> },
     /// Write a slice of a large payload ahead of its last piece.
-    Stage { id: SessionId, target: Target, slice: Payload, first_part: u32 },
+    Stage {
+        id: SessionId,
+        target: Target,
+        slice: Payload,
+        first_part: u32,
+    },
     /// Store the flattened tokens of a session's ancestors.
     Flatten { id: SessionId, piece: Piece },
     /// End a turn; answered once durable. Nobody may wait.
-    End { id: SessionId, closing: Closing, reply: Option<Reply> },
+    End {
+        id: SessionId,
+        closing: Closing,
+        reply: Option<Reply>,
+    },
     /// Delete a response; answered once durable.
-    Delete { access: Access, id: SessionId, reply: Reply },
+    Delete {
+        access: Access,
+        id: SessionId,
+        reply: Reply,
+    },
     /// Drop what has outlived its time; answered once durable.
     Sweep { now_ms: i64, reply: Reply },
     /// Answered once nothing is left to erase or drop.
@@ -201,7 +213,11 @@ impl Committer {
                 false
             }
         };
-        let committed = if txn.is_empty() { Ok(()) } else { self.commit(txn) };
+        let committed = if txn.is_empty() {
+            Ok(())
+        } else {
+            self.commit(txn)
+        };
         for (reply, result) in answers {
             let _ = reply.send(committed.clone().and(result));
         }
@@ -261,9 +277,15 @@ impl Committer {
             Command::Append { id, events } => {
                 (turn::append(txn, id, &events), Answer::AtTheEnd(id))
             }
-            Command::Stage { id, target, slice, first_part } => {
-                (turn::stage(txn, id, target, &slice, first_part), Answer::AtTheEnd(id))
-            }
+            Command::Stage {
+                id,
+                target,
+                slice,
+                first_part,
+            } => (
+                turn::stage(txn, id, target, &slice, first_part),
+                Answer::AtTheEnd(id),
+            ),
             Command::Flatten { id, piece } => {
                 (turn::flatten(txn, id, &piece), Answer::AtTheEnd(id))
             }
@@ -295,7 +317,10 @@ impl Committer {
             return (turn::close(txn, id, closing), answer);
         };
         let cut_off = turn::close_interrupted(txn, id, REMOVALS_PER_COMMIT).map(|_done| ());
-        (cut_off, reply.map_or(Answer::Nobody, |reply| Answer::Incomplete(reply, why)))
+        (
+            cut_off,
+            reply.map_or(Answer::Nobody, |reply| Answer::Incomplete(reply, why)),
+        )
     }
 
     /// Makes the changes durable and shows them to readers.
@@ -365,7 +390,9 @@ impl Committer {
             Command::End { id, reply, .. } => {
                 // It stays marked as in flight, so that the next start closes it.
                 self.broken.remove(&id);
-                reply.into_iter().for_each(|reply| drop(reply.send(Err(error.clone()))));
+                reply
+                    .into_iter()
+                    .for_each(|reply| drop(reply.send(Err(error.clone()))));
             }
             Command::Begin { reply, .. }
             | Command::Delete { reply, .. }

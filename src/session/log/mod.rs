@@ -14,18 +14,13 @@ use std::{
 
 use tokio::sync::{mpsc, oneshot};
 
+use self::committer::{Command, Committer};
 pub use self::{
     read::{Access, Continuation, Listed, PastTurn, StoredResponse, stored_body},
     turn_handle::{Ending, NewResponse, Turn},
 };
-use self::committer::{Command, Committer};
 use super::{
-    bounds::Bounds,
-    error::LogError,
-    key::SessionId,
-    migrate,
-    storage::Storage,
-    turn::Opening,
+    bounds::Bounds, error::LogError, key::SessionId, migrate, storage::Storage, turn::Opening,
     view::View,
 };
 
@@ -43,7 +38,10 @@ pub struct LogOptions {
 
 impl Default for LogOptions {
     fn default() -> Self {
-        Self { bounds: Bounds::default(), full_disk_retry: Duration::from_secs(1) }
+        Self {
+            bounds: Bounds::default(),
+            full_disk_retry: Duration::from_secs(1),
+        }
     }
 }
 
@@ -78,7 +76,14 @@ impl SessionLog {
             .map_err(|error| LogError::Unavailable(format!("starting the committer: {error}")))?;
         let committer = Mutex::new(Some(thread));
         let bounds = options.bounds;
-        Ok(Self { shared: Arc::new(Shared { view, queue, bounds, committer }) })
+        Ok(Self {
+            shared: Arc::new(Shared {
+                view,
+                queue,
+                bounds,
+                committer,
+            }),
+        })
     }
 
     /// Begins a turn's session; returns once that is queued. [`Turn::registered`] tells whether the
@@ -100,7 +105,8 @@ impl SessionLog {
     /// [`LogError::NotFound`], [`LogError::PersistenceDisabled`] or [`LogError::Unavailable`].
     pub async fn delete(&self, access: Access, id: SessionId) -> Result<(), LogError> {
         self.require_persistence()?;
-        self.ask(|reply| Command::Delete { access, id, reply }).await
+        self.ask(|reply| Command::Delete { access, id, reply })
+            .await
     }
 
     /// Drops what has outlived its time at `now_ms`; returns once that is durable.
@@ -125,7 +131,12 @@ impl SessionLog {
     /// [`LogError::Unavailable`] if the last state could not be made durable.
     pub async fn close(&self) -> Result<(), LogError> {
         let closed = self.ask(|reply| Command::Close { reply }).await;
-        let thread = self.shared.committer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self
+            .shared
+            .committer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         if let Some(thread) = thread {
             let _ = tokio::task::spawn_blocking(move || thread.join()).await;
         }

@@ -112,7 +112,9 @@ impl SessionLog {
     /// As [`SessionLog::response`].
     pub fn input_items(&self, access: &Access, id: SessionId) -> Result<Vec<String>, LogError> {
         let (head, _) = self.visible(access, id)?;
-        Ok(self.unless_gone(access, id, self.replayed(id, head.events))?.input_items)
+        Ok(self
+            .unless_gone(access, id, self.replayed(id, head.events))?
+            .input_items)
     }
 
     /// What a continuation of a response needs to decide whether to fork, and to fork.
@@ -121,13 +123,21 @@ impl SessionLog {
     /// As [`SessionLog::response`].
     pub fn continuation(&self, access: &Access, id: SessionId) -> Result<Continuation, LogError> {
         let (_, record) = self.visible(access, id)?;
-        let fork = ForkPoint { parent: id, events: record.end_events };
+        let fork = ForkPoint {
+            parent: id,
+            events: record.end_events,
+        };
         let gathered = self.replayed(id, fork.events).and_then(|replayed| {
             let tokens = fork::lineage(&*self.shared.view, fork, 0)?.tokens();
             Ok((replayed.head, tokens))
         });
         let (head, tokens) = self.unless_gone(access, id, gathered)?;
-        Ok(Continuation { record, fork, head, tokens })
+        Ok(Continuation {
+            record,
+            fork,
+            head,
+            tokens,
+        })
     }
 
     /// The turns that lead to a response and include it, oldest first. To be called for a response
@@ -176,8 +186,14 @@ impl SessionLog {
         let entries = self.shared.view.scan(&range, limit)?;
         let listed = entries.iter().map(|(key, value)| {
             let place = open_record::<Place>(key, value)?;
-            let ordinal = key.ordinal().ok_or_else(|| damaged(key, &"it names no place"))?;
-            Ok(Listed { id: place.session, at_ms: place.at_ms, ordinal })
+            let ordinal = key
+                .ordinal()
+                .ok_or_else(|| damaged(key, &"it names no place"))?;
+            Ok(Listed {
+                id: place.session,
+                at_ms: place.at_ms,
+                ordinal,
+            })
         });
         listed.collect()
     }
@@ -248,11 +264,7 @@ impl SessionLog {
 ///
 /// # Errors
 /// [`LogError::Corrupt`] if it is missing, damaged or another one.
-pub fn stored_body(
-    read: &impl Read,
-    id: SessionId,
-    record: &Response,
-) -> Result<String, LogError> {
+pub fn stored_body(read: &impl Read, id: SessionId, record: &Response) -> Result<String, LogError> {
     let key = Key::body(id, 0);
     let payload = load_parts(read, Space::Body, id)?
         .ok_or_else(|| damaged(&key, &"the body of a response is missing"))?;

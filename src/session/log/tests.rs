@@ -1,13 +1,13 @@
 //! The log as its users see it: forks, deletions, bounds, faults.
 
+mod storages;
+
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-        mpsc,
-    },
+    sync::{Arc, atomic::Ordering::Relaxed, mpsc},
     time::Duration,
 };
+
+use storages::{CountingStorage, GatedStorage};
 
 use super::{Access, Continuation, Ending, LogOptions, NewResponse, SessionLog, Turn};
 use crate::session::{
@@ -19,7 +19,7 @@ use crate::session::{
     migrate::{Direct, totals},
     operate::verify::verify,
     record::{Head, State, load},
-    storage::{Batch, Storage, StorageError, Value},
+    storage::Storage,
 };
 
 const ALL: Access = Access::All;
@@ -58,20 +58,32 @@ fn ending(n: u32, response: Option<&str>) -> Ending {
 }
 
 fn start(storage: &Arc<impl Storage + 'static>, bounds: Bounds) -> SessionLog {
-    let options = LogOptions { bounds, full_disk_retry: Duration::ZERO };
+    let options = LogOptions {
+        bounds,
+        full_disk_retry: Duration::ZERO,
+    };
     SessionLog::start(storage.clone(), options).unwrap()
 }
 
 async fn begin(log: &SessionLog, n: u32, continues: Option<&Continuation>) -> Turn {
     let mut turn = log.begin(opening(n, continues)).await.unwrap();
-    let input = InputAppended { items: vec![format!("{{\"n\":{n}}}")], head: "{}".into() };
+    let input = InputAppended {
+        items: vec![format!("{{\"n\":{n}}}")],
+        head: "{}".into(),
+    };
     let prompt = Event::PromptAppended(Tokens { tokens: vec![n] });
-    turn.append(&[Event::InputAppended(input), prompt]).await.unwrap();
+    turn.append(&[Event::InputAppended(input), prompt])
+        .await
+        .unwrap();
     turn
 }
 
 async fn store(log: &SessionLog, n: u32, continues: Option<&Continuation>) {
-    begin(log, n, continues).await.end(ending(n, Some("{}"))).await.unwrap();
+    begin(log, n, continues)
+        .await
+        .end(ending(n, Some("{}")))
+        .await
+        .unwrap();
 }
 
 fn assert_clean(storage: &Arc<impl Storage>) {
@@ -96,8 +108,16 @@ async fn a_line_of_thousands_of_forks_is_read_in_few_steps() {
             assert!(reads < 300, "{reads} reads at depth {n}");
         }
         let record = log.response_record(&ALL, id(n)).unwrap();
-        let fork = ForkPoint { parent: id(n), events: record.end_events };
-        parent = Some(Continuation { record, fork, head: String::new(), tokens: Vec::new() });
+        let fork = ForkPoint {
+            parent: id(n),
+            events: record.end_events,
+        };
+        parent = Some(Continuation {
+            record,
+            fork,
+            head: String::new(),
+            tokens: Vec::new(),
+        });
     }
     assert_clean(&storage);
 }
@@ -115,9 +135,19 @@ async fn a_deleted_parent_stays_for_a_turn_in_flight_and_goes_with_its_response(
     assert_eq!(log.response(&ALL, id(1)), Err(LogError::NotFound));
     assert_eq!(log.tokens(parent.fork).unwrap(), [1, 1, 1]);
     child.end(ending(2, Some("{}"))).await.unwrap();
-    let ids: Vec<_> = log.history(id(2)).unwrap().iter().map(|turn| turn.id).collect();
+    let ids: Vec<_> = log
+        .history(id(2))
+        .unwrap()
+        .iter()
+        .map(|turn| turn.id)
+        .collect();
     assert_eq!(ids, [id(1), id(2)]);
-    let late = log.begin(opening(3, Some(&parent))).await.unwrap().registered().await;
+    let late = log
+        .begin(opening(3, Some(&parent)))
+        .await
+        .unwrap()
+        .registered()
+        .await;
     assert_eq!(late, Err(LogError::ParentGone));
     assert_clean(&storage);
     log.delete(ALL, id(2)).await.unwrap();
@@ -139,11 +169,16 @@ async fn forks_that_store_nothing_keep_only_the_events_that_they_share() {
     turn.end(ending(2, None)).await.unwrap();
     log.delete(ALL, id(1)).await.unwrap();
     log.settle().await.unwrap();
-    let head: Head = load(&Direct(&*storage), &Key::head(id(1))).unwrap().unwrap();
+    let head: Head = load(&Direct(&*storage), &Key::head(id(1)))
+        .unwrap()
+        .unwrap();
     assert_eq!((head.state, head.events, head.tokens), (State::Trunk, 4, 1));
     assert_eq!(log.response(&ALL, id(1)), Err(LogError::NotFound));
     assert_eq!(storage.scan(&KeyRange::space(Space::Body), 9).unwrap(), []);
-    let point = ForkPoint { parent: id(2), events: 3 };
+    let point = ForkPoint {
+        parent: id(2),
+        events: 3,
+    };
     assert_eq!(log.tokens(point).unwrap(), [1, 2, 2]);
     assert_clean(&storage);
     log.sweep(10_000).await.unwrap();
@@ -156,14 +191,21 @@ async fn a_large_purge_takes_many_commits_and_survives_a_restart_between_them() 
     let storage = Arc::new(FaultyStorage::default());
     let log = start(&storage, Bounds::default());
     let body = format!("{{\"text\":\"{}\"}}", "x".repeat(20 << 20));
-    begin(&log, 1, None).await.end(ending(1, Some(&body))).await.unwrap();
+    begin(&log, 1, None)
+        .await
+        .end(ending(1, Some(&body)))
+        .await
+        .unwrap();
     assert_eq!(log.response(&ALL, id(1)).unwrap().body, body);
     assert_clean(&storage);
     storage.fail_after(1, Fault::CrashBeforeWrite);
     log.delete(ALL, id(1)).await.unwrap();
     assert!(matches!(log.settle().await, Err(LogError::Unavailable(_))));
     let storage = Arc::new(storage.restarted(crate::session::faulty::Loss::Lost));
-    let left = storage.scan(&KeyRange::space(Space::Body), usize::MAX).unwrap().len();
+    let left = storage
+        .scan(&KeyRange::space(Space::Body), usize::MAX)
+        .unwrap()
+        .len();
     assert!(left > 2_000, "{left}");
     assert_clean(&storage);
     let log = start(&storage, Bounds::default());
@@ -177,11 +219,17 @@ async fn a_large_turn_takes_many_commits_none_of_which_is_large() {
     let log = start(&storage, Bounds::default());
     let huge = format!("{{\"text\":\"{}\"}}", "x".repeat(32 << 20));
     let mut turn = begin(&log, 1, None).await;
-    let input = InputAppended { items: vec![huge.clone()], head: "{}".into() };
+    let input = InputAppended {
+        items: vec![huge.clone()],
+        head: "{}".into(),
+    };
     turn.append(&[Event::InputAppended(input)]).await.unwrap();
     turn.end(ending(1, Some(&huge))).await.unwrap();
     let largest = storage.largest_batch_bytes.load(Relaxed);
-    assert!(largest < 2 << 20, "a commit of {largest} bytes holds up others");
+    assert!(
+        largest < 2 << 20,
+        "a commit of {largest} bytes holds up others"
+    );
     assert_eq!(log.response(&ALL, id(1)).unwrap().body, huge);
     assert_eq!(log.input_items(&ALL, id(1)).unwrap()[1], huge);
     assert_clean(&storage);
@@ -216,7 +264,10 @@ async fn what_is_not_durable_is_not_seen() {
         }
     }
     // That commit failed: it stays unseen although the storage shows it.
-    assert!(matches!(ended.await.unwrap(), Err(LogError::Unavailable(_))));
+    assert!(matches!(
+        ended.await.unwrap(),
+        Err(LogError::Unavailable(_))
+    ));
     assert_eq!(log.response(&ALL, id(2)), Err(LogError::NotFound));
     assert_eq!(log.response(&ALL, id(1)).unwrap().body, "{}");
     let refused = log.delete(ALL, id(1)).await;
@@ -235,7 +286,10 @@ async fn a_response_whose_record_or_session_is_lost_is_corrupt_and_not_unknown()
         let storage = Arc::new(MemoryStorage::holding(entries));
         let log = start(&storage, Bounds::default());
         let read = log.response(&ALL, id(1));
-        assert!(matches!(read, Err(LogError::Corrupt(_))), "{lost:?}: {read:?}");
+        assert!(
+            matches!(read, Err(LogError::Corrupt(_))),
+            "{lost:?}: {read:?}"
+        );
         assert!(!verify(&Direct(&*storage)).unwrap().findings.is_empty());
     }
 }
@@ -250,7 +304,12 @@ async fn bounds_drop_the_oldest_but_nothing_that_is_continued() {
         store(&log, n, Some(&parent)).await;
     }
     log.settle().await.unwrap();
-    let listed: Vec<_> = log.list(None, None, 9).unwrap().iter().map(|entry| entry.id).collect();
+    let listed: Vec<_> = log
+        .list(None, None, 9)
+        .unwrap()
+        .iter()
+        .map(|entry| entry.id)
+        .collect();
     assert_eq!(listed, [id(5), id(4)]);
     assert_eq!(log.response(&ALL, id(3)), Err(LogError::NotFound));
     assert_eq!(log.history(id(5)).unwrap().len(), 5);
@@ -292,13 +351,21 @@ async fn without_persistence_everything_by_id_says_so_and_turns_are_still_logged
     let storage = Arc::new(MemoryStorage::default());
     let log = start(&storage, Bounds::from_flags(Some(0), None, None, 0));
     store(&log, 1, None).await;
-    assert_eq!(log.response(&ALL, id(1)), Err(LogError::PersistenceDisabled));
-    assert_eq!(log.delete(ALL, id(1)).await, Err(LogError::PersistenceDisabled));
+    assert_eq!(
+        log.response(&ALL, id(1)),
+        Err(LogError::PersistenceDisabled)
+    );
+    assert_eq!(
+        log.delete(ALL, id(1)).await,
+        Err(LogError::PersistenceDisabled)
+    );
     let mut continuing = opening(2, None);
     continuing.continues = Some(id(1));
     let refused = log.begin(continuing).await.map(|turn| turn.id());
     assert_eq!(refused, Err(LogError::PersistenceDisabled));
-    let head: Head = load(&Direct(&*storage), &Key::head(id(1))).unwrap().unwrap();
+    let head: Head = load(&Direct(&*storage), &Key::head(id(1)))
+        .unwrap()
+        .unwrap();
     assert_eq!(head.state, State::Unstored);
 }
 
@@ -308,7 +375,12 @@ async fn only_the_owner_and_the_operator_see_a_response() {
     let log = start(&storage, Bounds::default());
     let mut owned = opening(1, None);
     owned.owner = Some("anna".into());
-    log.begin(owned).await.unwrap().end(ending(1, Some("{}"))).await.unwrap();
+    log.begin(owned)
+        .await
+        .unwrap()
+        .end(ending(1, Some("{}")))
+        .await
+        .unwrap();
     let owner = |name: &str| Access::Owned(Some(name.into()));
     assert!(log.response(&owner("anna"), id(1)).is_ok());
     assert!(log.response(&ALL, id(1)).is_ok());
@@ -324,91 +396,4 @@ async fn only_the_owner_and_the_operator_see_a_response() {
     stolen.continues = Some(id(1));
     let refused = log.begin(stolen).await.unwrap().registered().await;
     assert_eq!(refused, Err(LogError::ParentGone));
-}
-
-/// Counts reads and bytes.
-#[derive(Default)]
-struct CountingStorage {
-    inner: MemoryStorage,
-    reads: AtomicU64,
-    largest_batch_bytes: AtomicU64,
-}
-
-impl CountingStorage {
-    fn reads(&self) -> u64 {
-        self.reads.load(Relaxed)
-    }
-
-    fn count(&self) {
-        self.reads.fetch_add(1, Relaxed);
-    }
-}
-
-impl Storage for CountingStorage {
-    fn id(&self) -> [u8; 16] {
-        self.inner.id()
-    }
-
-    fn get(&self, key: &Key) -> Result<Option<Value>, StorageError> {
-        self.count();
-        self.inner.get(key)
-    }
-
-    fn scan(&self, range: &KeyRange, limit: usize) -> Result<Vec<(Key, Value)>, StorageError> {
-        self.count();
-        self.inner.scan(range, limit)
-    }
-
-    fn commit(&self, batch: &Batch) -> Result<(), StorageError> {
-        let bytes: usize = batch.writes.values().flatten().map(Vec::len).sum();
-        self.largest_batch_bytes.fetch_max(bytes as u64, Relaxed);
-        self.inner.commit(batch)
-    }
-
-    fn recover(&self) -> Result<(), StorageError> {
-        Ok(())
-    }
-
-    fn close(&self) -> Result<(), StorageError> {
-        Ok(())
-    }
-}
-
-/// Stops each commit between the write and the sync, and lets it fail if told so.
-struct GatedStorage {
-    inner: MemoryStorage,
-    gate: std::sync::Mutex<Option<(mpsc::SyncSender<()>, mpsc::Receiver<bool>)>>,
-}
-
-impl Storage for GatedStorage {
-    fn id(&self) -> [u8; 16] {
-        self.inner.id()
-    }
-
-    fn get(&self, key: &Key) -> Result<Option<Value>, StorageError> {
-        self.inner.get(key)
-    }
-
-    fn scan(&self, range: &KeyRange, limit: usize) -> Result<Vec<(Key, Value)>, StorageError> {
-        self.inner.scan(range, limit)
-    }
-
-    fn commit(&self, batch: &Batch) -> Result<(), StorageError> {
-        self.inner.commit(batch)?;
-        let gate = self.gate.lock().unwrap();
-        let Some((at_sync, wait)) = &*gate else { return Ok(()) };
-        at_sync.send(()).unwrap();
-        if wait.recv().unwrap() {
-            return Ok(());
-        }
-        Err(StorageError::Failed("injected".into()))
-    }
-
-    fn recover(&self) -> Result<(), StorageError> {
-        Ok(())
-    }
-
-    fn close(&self) -> Result<(), StorageError> {
-        Ok(())
-    }
 }

@@ -62,7 +62,13 @@ impl Turn {
         let (reply, registered) = oneshot::channel();
         let (id, created_at_ms) = (opening.id, opening.created_at_ms);
         log.send(Command::Begin { opening, reply }).await?;
-        let turn = Self { log, id, created_at_ms, registered: Some(registered), ended: false };
+        let turn = Self {
+            log,
+            id,
+            created_at_ms,
+            registered: Some(registered),
+            ended: false,
+        };
         if let Some(flat) = flat {
             let digest = chain::event_digest(&flat);
             let piece = turn.stage(Target::Flat, flat, digest, 0).await?;
@@ -82,7 +88,9 @@ impl Turn {
     /// # Errors
     /// [`LogError::ParentGone`] if one of them was gone already; the turn is over then.
     pub async fn registered(&mut self) -> Result<(), LogError> {
-        let Some(registered) = self.registered.take() else { return Ok(()) };
+        let Some(registered) = self.registered.take() else {
+            return Ok(());
+        };
         let result = registered.await.unwrap_or_else(|_| Err(closed()));
         self.ended |= result.is_err();
         result
@@ -96,7 +104,12 @@ impl Turn {
     pub async fn append(&mut self, events: &[Event]) -> Result<(), LogError> {
         for event in events {
             let events = vec![self.piece_of(event).await?];
-            self.log.send(Command::Append { id: self.id, events }).await?;
+            self.log
+                .send(Command::Append {
+                    id: self.id,
+                    events,
+                })
+                .await?;
         }
         Ok(())
     }
@@ -112,34 +125,61 @@ impl Turn {
         self.ended = true;
         let mut events = Vec::new();
         if !ending.generated.is_empty() {
-            let generated = Event::Generated(Tokens { tokens: ending.generated });
+            let generated = Event::Generated(Tokens {
+                tokens: ending.generated,
+            });
             events.push(self.piece_of(&generated).await?);
         }
         let closed_at_ms = ending.closed.closed_at_ms;
         events.push(Piece::event(&Event::TurnClosed(ending.closed)));
-        let kept = ending.response.filter(|_| !self.log.bounds().persistence_disabled());
+        let kept = ending
+            .response
+            .filter(|_| !self.log.bounds().persistence_disabled());
         let response = match kept {
             Some(response) => Some(self.stage_response(response).await?),
             None => None,
         };
-        let closing = Closing { events, response, closed_at_ms };
+        let closing = Closing {
+            events,
+            response,
+            closed_at_ms,
+        };
         let id = self.id;
-        self.log.ask(|reply| Command::End { id, closing, reply: Some(reply) }).await
+        self.log
+            .ask(|reply| Command::End {
+                id,
+                closing,
+                reply: Some(reply),
+            })
+            .await
     }
 
     async fn stage_response(&self, response: NewResponse) -> Result<ClosingResponse, LogError> {
         let bytes = response.body.into_bytes();
         let digest = Sha256::digest(&bytes).into();
-        let payload = Payload { kind: Kind::Body, schema: 1, bytes };
+        let payload = Payload {
+            kind: Kind::Body,
+            schema: 1,
+            bytes,
+        };
         let body = self.stage(Target::Body, payload, digest, 0).await?;
-        let NewResponse { head_digest, forkable, .. } = response;
-        Ok(ClosingResponse { body, head_digest, forkable })
+        let NewResponse {
+            head_digest,
+            forkable,
+            ..
+        } = response;
+        Ok(ClosingResponse {
+            body,
+            head_digest,
+            forkable,
+        })
     }
 
     async fn piece_of(&self, event: &Event) -> Result<Piece, LogError> {
         let payload = event.encode();
         let digest = chain::event_digest(&payload);
-        self.stage(Target::Event, payload, digest, event.token_count()).await
+        self.stage(Target::Event, payload, digest, event.token_count())
+            .await
     }
 
     /// Queues all but the end of a large payload; small ones are left whole.
@@ -157,21 +197,46 @@ impl Turn {
         };
         let slice_parts = SLICE_LEN_BYTES / part_len;
         let slice_len = slice_parts * part_len;
-        let Payload { kind, schema, mut bytes } = payload;
+        let Payload {
+            kind,
+            schema,
+            mut bytes,
+        } = payload;
         let len_bytes = bytes.len() as u64;
         let mut staged = 0;
         // The last slice stays, and with it at least one byte, to ride with what refers to it.
         while bytes.len() - staged * part_len > slice_len {
             let from = staged * part_len;
             let slice = bytes[from..from + slice_len].to_vec();
-            let slice = Payload { kind, schema, bytes: slice };
+            let slice = Payload {
+                kind,
+                schema,
+                bytes: slice,
+            };
             let first_part = staged as u32;
-            self.log.send(Command::Stage { id: self.id, target, slice, first_part }).await?;
+            self.log
+                .send(Command::Stage {
+                    id: self.id,
+                    target,
+                    slice,
+                    first_part,
+                })
+                .await?;
             staged += slice_parts;
         }
         let bytes = bytes.split_off(staged * part_len);
-        let rest = Payload { kind, schema, bytes };
-        Ok(Piece { rest, staged_parts: staged as u32, len_bytes, digest, tokens })
+        let rest = Payload {
+            kind,
+            schema,
+            bytes,
+        };
+        Ok(Piece {
+            rest,
+            staged_parts: staged as u32,
+            len_bytes,
+            digest,
+            tokens,
+        })
     }
 }
 
@@ -193,6 +258,10 @@ impl Drop for Turn {
             closed_at_ms: self.created_at_ms,
         };
         // With a full queue the session stays marked as in flight; the next start closes it.
-        let _ = self.log.shared.queue.try_send(Command::End { id: self.id, closing, reply: None });
+        let _ = self.log.shared.queue.try_send(Command::End {
+            id: self.id,
+            closing,
+            reply: None,
+        });
     }
 }

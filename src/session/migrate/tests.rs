@@ -14,10 +14,17 @@ use crate::session::{
 };
 
 const ID: SessionId = SessionId([0x11; 16]);
-const FORK: ForkPoint = ForkPoint { parent: SessionId([0x22; 16]), events: 5 };
+const FORK: ForkPoint = ForkPoint {
+    parent: SessionId([0x22; 16]),
+    events: 5,
+};
 
-/// One value of every kind with its encoding in format 1. The first number is the kind's.
+/// One value of every kind with its encoding in format 1, in the order of the kinds' numbers.
 fn samples() -> Vec<(Kind, Vec<u8>)> {
+    [event_samples(), session_samples(), store_samples()].concat()
+}
+
+fn event_samples() -> Vec<(Kind, Vec<u8>)> {
     let opened = Opened {
         fork: Some(FORK),
         continues: Some(FORK.parent),
@@ -25,17 +32,37 @@ fn samples() -> Vec<(Kind, Vec<u8>)> {
         model: "m".into(),
         created_at_ms: 1_760_000_000_123,
     };
-    let input = InputAppended { items: vec!["{\"a\":1}".into(), "{}".into()], head: "{}".into() };
-    let tokens = Tokens { tokens: vec![1, 70_000] };
-    let usage =
-        Usage { input_tokens: 1, cached_tokens: 2, output_tokens: 3, reasoning_tokens: 4 };
+    let input = InputAppended {
+        items: vec!["{\"a\":1}".into(), "{}".into()],
+        head: "{}".into(),
+    };
+    let tokens = Tokens {
+        tokens: vec![1, 70_000],
+    };
     let closed = TurnClosed {
         status: TurnStatus::Incomplete,
         finish: TurnFinish::EndToken(9),
-        usage,
+        usage: Usage {
+            input_tokens: 1,
+            cached_tokens: 2,
+            output_tokens: 3,
+            reasoning_tokens: 4,
+        },
         seed: u64::MAX,
         closed_at_ms: -1,
     };
+    vec![
+        (Kind::Opened, encode(&opened)),
+        (Kind::InputAppended, encode(&input)),
+        (Kind::PromptAppended, encode(&tokens)),
+        (Kind::Generated, encode(&tokens)),
+        (Kind::TurnClosed, encode(&closed)),
+        (Kind::Rerooted, encode(&Rerooted { kept_events: 5 })),
+        (Kind::Purged, encode(&Purged { ordinal: 6 })),
+    ]
+}
+
+fn session_samples() -> Vec<(Kind, Vec<u8>)> {
     let head = Head {
         owner: None,
         model: "m".into(),
@@ -63,6 +90,31 @@ fn samples() -> Vec<(Kind, Vec<u8>)> {
         body_digest: [0x55; 32],
         bytes: 100,
     };
+    let flat = Flat {
+        base: ID,
+        tokens: vec![1, 2],
+    };
+    let edge = Edge {
+        shares_events: Some(5),
+    };
+    vec![
+        (Kind::Head, encode(&head)),
+        (Kind::Response, encode(&response)),
+        (Kind::Body, b"{}".to_vec()),
+        (Kind::Edge, encode(&edge)),
+        (Kind::Flat, encode(&flat)),
+        (
+            Kind::Place,
+            encode(&Place {
+                session: ID,
+                at_ms: 5,
+            }),
+        ),
+        (Kind::Mark, encode(&Mark {})),
+    ]
+}
+
+fn store_samples() -> Vec<(Kind, Vec<u8>)> {
     let totals = Totals {
         commit: 1,
         records: 2,
@@ -80,25 +132,19 @@ fn samples() -> Vec<(Kind, Vec<u8>)> {
         log_end: 9,
         closed: true,
     };
+    let format = Format {
+        version: 1,
+        store: [0x66; 16],
+    };
+    let upgrade = Upgrade {
+        to: 2,
+        done: vec![1, 2],
+    };
     vec![
-        (Kind::Opened, encode(&opened)),
-        (Kind::InputAppended, encode(&input)),
-        (Kind::PromptAppended, encode(&tokens)),
-        (Kind::Generated, encode(&tokens)),
-        (Kind::TurnClosed, encode(&closed)),
-        (Kind::Rerooted, encode(&Rerooted { kept_events: 5 })),
-        (Kind::Purged, encode(&Purged { ordinal: 6 })),
-        (Kind::Head, encode(&head)),
-        (Kind::Response, encode(&response)),
-        (Kind::Body, b"{}".to_vec()),
-        (Kind::Edge, encode(&Edge { shares_events: Some(5) })),
-        (Kind::Flat, encode(&Flat { base: ID, tokens: vec![1, 2] })),
-        (Kind::Place, encode(&Place { session: ID, at_ms: 5 })),
-        (Kind::Mark, encode(&Mark {})),
-        (Kind::Format, encode(&Format { version: 1, store: [0x66; 16] })),
+        (Kind::Format, encode(&format)),
         (Kind::Totals, encode(&totals)),
         (Kind::Manifest, encode(&manifest)),
-        (Kind::Upgrade, encode(&Upgrade { to: 2, done: vec![1, 2] })),
+        (Kind::Upgrade, encode(&upgrade)),
     ]
 }
 
@@ -109,7 +155,12 @@ fn hex(bytes: &[u8]) -> String {
 #[test]
 fn every_kind_of_format_1_is_written_byte_for_byte_as_released() {
     let lines = samples().into_iter().map(|(kind, payload)| {
-        let stamp = codec::Stamp { kind, schema: 1, more: false, commit: 3 };
+        let stamp = codec::Stamp {
+            kind,
+            schema: 1,
+            more: false,
+            commit: 3,
+        };
         let envelope = codec::seal(stamp, &Key::head(ID), &payload);
         format!("{} {}\n", kind as u8, hex(&envelope))
     });
@@ -137,7 +188,13 @@ fn every_variant_of_format_1_keeps_its_number() {
         TurnFinish::Cancelled,
         TurnFinish::Failed,
     ];
-    let states = [State::Open, State::Unstored, State::Stored, State::Hidden, State::Trunk];
+    let states = [
+        State::Open,
+        State::Unstored,
+        State::Stored,
+        State::Hidden,
+        State::Trunk,
+    ];
     let number = |bytes: Vec<u8>| decode::<u32>("number", &bytes[..4]).unwrap();
     assert!((0..5).eq(statuses.iter().map(|status| number(encode(status)))));
     assert!((0..7).eq(finishes.iter().map(|finish| number(encode(finish)))));
@@ -151,7 +208,11 @@ fn an_hour_later(envelope: &Envelope<'_>) -> Result<Option<Payload>, String> {
     }
     let mut place: Place = decode("place", envelope.payload).map_err(|d| d.to_string())?;
     place.at_ms += 3_600_000;
-    Ok(Some(Payload { kind: Kind::Place, schema: 1, bytes: encode(&place) }))
+    Ok(Some(Payload {
+        kind: Kind::Place,
+        schema: 1,
+        bytes: encode(&place),
+    }))
 }
 
 /// A store of format 1 with more places than one commit of an upgrade rewrites.
@@ -159,14 +220,22 @@ fn old_store(storage: &dyn Storage, places: u64) {
     let totals = prepare(storage, &[]).unwrap();
     let mut txn = Txn::begin(storage, totals);
     for n in 0..places {
-        txn.create(Key::unstored(n), &Place { session: ID, at_ms: n as i64 });
+        txn.create(
+            Key::unstored(n),
+            &Place {
+                session: ID,
+                at_ms: n as i64,
+            },
+        );
     }
     let (batch, _) = txn.finish().unwrap();
     storage.commit(&batch).unwrap();
 }
 
 fn assert_upgraded(storage: &dyn Storage, places: u64) {
-    let entries = storage.scan(&KeyRange::space(Space::Unstored), usize::MAX).unwrap();
+    let entries = storage
+        .scan(&KeyRange::space(Space::Unstored), usize::MAX)
+        .unwrap();
     assert_eq!(entries.len() as u64, places);
     for (n, (key, value)) in entries.iter().enumerate() {
         let place: Place = open_record(key, value).unwrap();
@@ -221,9 +290,8 @@ fn a_store_of_a_newer_program_is_refused_with_a_sentence() {
 
 #[test]
 fn data_without_a_format_is_no_new_store() {
-    let storage = MemoryStorage::holding(
-        [(Key::open(ID), seal_record(&Key::open(ID), &Mark {}, 1))].into(),
-    );
+    let storage =
+        MemoryStorage::holding([(Key::open(ID), seal_record(&Key::open(ID), &Mark {}, 1))].into());
     assert!(matches!(prepare(&storage, &[]), Err(LogError::Corrupt(_))));
 }
 

@@ -24,8 +24,13 @@ const WHOLE: [u8; 8] = *b"stemmax1";
 const CARVED: [u8; 8] = *b"stemmac1";
 
 /// What an archive holds; everything else of a store follows from it.
-const SPACES: [Space; 5] =
-    [Space::Body, Space::Event, Space::Flat, Space::Response, Space::Head];
+const SPACES: [Space; 5] = [
+    Space::Body,
+    Space::Event,
+    Space::Flat,
+    Space::Response,
+    Space::Head,
+];
 
 fn failed(doing: &str) -> impl FnOnce(io::Error) -> LogError {
     let doing = doing.to_owned();
@@ -79,9 +84,15 @@ impl<W: Write> ArchiveWriter<W> {
     /// # Errors
     /// From writing.
     pub fn end(mut self) -> Result<u64, LogError> {
-        let totals = Totals { records: self.count, ..Totals::default() };
+        let totals = Totals {
+            records: self.count,
+            ..Totals::default()
+        };
         let end = seal_record(&end_key(), &totals, 0);
-        self.out.write_all(&end).and_then(|()| self.out.flush()).map_err(failed("writing"))?;
+        self.out
+            .write_all(&end)
+            .and_then(|()| self.out.flush())
+            .map_err(failed("writing"))?;
         Ok(self.count)
     }
 }
@@ -102,11 +113,7 @@ pub fn export_all(read: &impl Read, out: impl Write) -> Result<u64, LogError> {
 ///
 /// # Errors
 /// [`LogError::NotFound`] if there is no such session; as [`export_all`].
-pub fn export_session(
-    read: &impl Read,
-    id: SessionId,
-    out: impl Write,
-) -> Result<u64, LogError> {
+pub fn export_session(read: &impl Read, id: SessionId, out: impl Write) -> Result<u64, LogError> {
     load::<Head>(read, &Key::head(id))?.ok_or(LogError::NotFound)?;
     let mut archive = ArchiveWriter::whole(out)?;
     let mut seen = HashSet::from([id]);
@@ -115,8 +122,13 @@ pub fn export_session(
         for space in SPACES {
             push_range(read, &KeyRange::session(space, id), &mut archive)?;
         }
-        let Some(head) = load::<Head>(read, &Key::head(id))? else { continue };
-        let needed = head.continues.into_iter().chain(head.fork.map(|point| point.parent));
+        let Some(head) = load::<Head>(read, &Key::head(id))? else {
+            continue;
+        };
+        let needed = head
+            .continues
+            .into_iter()
+            .chain(head.fork.map(|point| point.parent));
         waiting.extend(needed.filter(|id| seen.insert(*id)));
     }
     archive.end()
@@ -164,12 +176,22 @@ impl Archive {
         let mut name = [0; 8];
         input.read_exact(&mut name).map_err(failed("reading"))?;
         if name != WHOLE && name != CARVED {
-            return Err(LogError::Corrupt(format!("{} is no archive", path.display())));
+            return Err(LogError::Corrupt(format!(
+                "{} is no archive",
+                path.display()
+            )));
         }
-        let mut archive = Self { file, index: BTreeMap::new(), whole: name == WHOLE };
+        let mut archive = Self {
+            file,
+            index: BTreeMap::new(),
+            whole: name == WHOLE,
+        };
         let complete = archive.read_index(&mut input)?;
         if archive.whole && !complete {
-            return Err(LogError::Corrupt(format!("the end of {} is missing", path.display())));
+            return Err(LogError::Corrupt(format!(
+                "the end of {} is missing",
+                path.display()
+            )));
         }
         Ok(archive)
     }
@@ -187,7 +209,11 @@ impl Archive {
                 return Ok(end.records == count);
             }
             count += 1;
-            let entry = Entry { offset, len: bytes.len(), commit: envelope.commit };
+            let entry = Entry {
+                offset,
+                len: bytes.len(),
+                commit: envelope.commit,
+            };
             let newest = self.index.entry(envelope.key).or_insert(entry);
             if entry.commit >= newest.commit {
                 *newest = entry;
@@ -205,7 +231,9 @@ fn next_envelope(input: &mut impl BufRead) -> Result<Option<Vec<u8>>, LogError> 
     }
     let mut bytes = vec![0; HEADER_LEN_BYTES];
     let damaged = |what: &dyn std::fmt::Display| LogError::Corrupt(format!("the archive: {what}"));
-    input.read_exact(&mut bytes).map_err(|_| damaged(&Damage::Length))?;
+    input
+        .read_exact(&mut bytes)
+        .map_err(|_| damaged(&Damage::Length))?;
     let len = codec::envelope_len(&bytes).map_err(|damage| damaged(&damage))?;
     if len > VALUE_LEN_MAX_BYTES {
         return Err(damaged(&Damage::Length));
@@ -227,11 +255,19 @@ impl Archive {
 
 impl Read for Archive {
     fn get(&self, key: &Key) -> Result<Option<Value>, StorageError> {
-        self.index.get(key).map(|entry| self.value(*entry)).transpose()
+        self.index
+            .get(key)
+            .map(|entry| self.value(*entry))
+            .transpose()
     }
 
     fn scan(&self, range: &KeyRange, limit: usize) -> Result<Vec<(Key, Value)>, StorageError> {
-        let found = self.index.range(range.start.clone()..range.end.clone()).take(limit);
-        found.map(|(key, entry)| Ok((key.clone(), self.value(*entry)?))).collect()
+        let found = self
+            .index
+            .range(range.start.clone()..range.end.clone())
+            .take(limit);
+        found
+            .map(|(key, entry)| Ok((key.clone(), self.value(*entry)?)))
+            .collect()
     }
 }

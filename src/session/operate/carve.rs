@@ -24,19 +24,25 @@ const WINDOW_LEN_BYTES: usize = 1 << 20;
 /// # Errors
 /// From reading the file or writing the archive.
 pub fn carve(damaged: &Path, out: impl Write) -> Result<u64, LogError> {
-    let failed = |error: io::Error| {
-        LogError::Unavailable(format!("reading {}: {error}", damaged.display()))
-    };
+    let failed =
+        |error: io::Error| LogError::Unavailable(format!("reading {}: {error}", damaged.display()));
     let mut file = File::open(damaged).map_err(failed)?;
     let mut archive = ArchiveWriter::carved(out)?;
     let mut window = Vec::with_capacity(WINDOW_LEN_BYTES + VALUE_LEN_MAX_BYTES);
     loop {
         let before = window.len();
         let limit = WINDOW_LEN_BYTES as u64;
-        Read::by_ref(&mut file).take(limit).read_to_end(&mut window).map_err(failed)?;
+        Read::by_ref(&mut file)
+            .take(limit)
+            .read_to_end(&mut window)
+            .map_err(failed)?;
         let at_end = window.len() == before;
         // What begins near the end of the window may go on in the next one.
-        let until = if at_end { window.len() } else { before_last_value(&window) };
+        let until = if at_end {
+            window.len()
+        } else {
+            before_last_value(&window)
+        };
         let carved = carve_window(&window, until, &mut archive)?;
         if at_end {
             return archive.end();

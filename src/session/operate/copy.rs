@@ -41,9 +41,17 @@ pub struct CopyReport {
 pub fn copy_sessions(from: &impl Read, to: &dyn Storage) -> Result<CopyReport, LogError> {
     let totals = migrate::prepare(to, migrate::STEPS)?;
     if totals.sessions != 0 {
-        return Err(LogError::Invalid("sessions can only be copied into an empty store".into()));
+        return Err(LogError::Invalid(
+            "sessions can only be copied into an empty store".into(),
+        ));
     }
-    let mut copy = Copy { from, to, totals, done: HashMap::new(), report: CopyReport::default() };
+    let mut copy = Copy {
+        from,
+        to,
+        totals,
+        done: HashMap::new(),
+        report: CopyReport::default(),
+    };
     for space in [Space::Head, Space::Event] {
         copy.copy_all_of(space)?;
     }
@@ -63,7 +71,9 @@ pub fn back_up(
     let report = copy_sessions(&Direct(storage), &copy)?;
     copy.close()?;
     match report.left_out.first() {
-        Some((id, why)) => Err(LogError::Corrupt(format!("session {id} is not whole: {why}"))),
+        Some((id, why)) => Err(LogError::Corrupt(format!(
+            "session {id} is not whole: {why}"
+        ))),
         None => Ok(report),
     }
 }
@@ -98,10 +108,15 @@ impl<R: Read> Copy<'_, R> {
             let mut waiting: Vec<_> = page.iter().filter_map(|(key, _)| key.session()).collect();
             waiting.dedup();
             self.copy_these(waiting)?;
-            let Some((last, _)) = page.last() else { return Ok(()) };
+            let Some((last, _)) = page.last() else {
+                return Ok(());
+            };
             // A session may have very many events: go on with the next session.
             range = match last.session() {
-                Some(id) => KeyRange { start: KeyRange::session(space, id).end, ..range },
+                Some(id) => KeyRange {
+                    start: KeyRange::session(space, id).end,
+                    ..range
+                },
                 None => range.after(last),
             };
         }
@@ -127,7 +142,11 @@ impl<R: Read> Copy<'_, R> {
                 }
             }
         }
-        if txn.is_empty() { Ok(()) } else { self.commit(txn) }
+        if txn.is_empty() {
+            Ok(())
+        } else {
+            self.commit(txn)
+        }
     }
 
     /// Copies a session or leaves it out, unless it needs one that was not looked at yet.
@@ -137,7 +156,9 @@ impl<R: Read> Copy<'_, R> {
         }
         match salvage(self.from, id) {
             Ok(salvaged) => {
-                let missing = salvaged.needs().find(|needed| !self.done.contains_key(needed));
+                let missing = salvaged
+                    .needs()
+                    .find(|needed| !self.done.contains_key(needed));
                 if missing.is_none() {
                     self.copy_one(txn, id, &salvaged);
                 }
@@ -156,9 +177,14 @@ impl<R: Read> Copy<'_, R> {
     }
 
     fn copy_one(&mut self, txn: &mut Txn<'_>, id: SessionId, salvaged: &Salvaged) {
-        let lacking = salvaged.needs().find(|needed| self.done.get(needed) != Some(&true));
+        let lacking = salvaged
+            .needs()
+            .find(|needed| self.done.get(needed) != Some(&true));
         if let Some(needed) = lacking {
-            return self.leave_out(id, format!("session {needed}, which it needs, is not whole"));
+            return self.leave_out(
+                id,
+                format!("session {needed}, which it needs, is not whole"),
+            );
         }
         write(txn, id, salvaged);
         self.done.insert(id, true);
@@ -175,7 +201,14 @@ impl<R: Read> Copy<'_, R> {
 }
 
 fn write(txn: &mut Txn<'_>, id: SessionId, salvaged: &Salvaged) {
-    let Salvaged { head, events, response, body, flat, ended_at_ms } = salvaged;
+    let Salvaged {
+        head,
+        events,
+        response,
+        body,
+        flat,
+        ended_at_ms,
+    } = salvaged;
     let mut head = head.clone();
     for (seq, payload) in events.iter().enumerate() {
         txn.create_parts(payload, |part| Key::event(id, seq as u64, part), 0, false);
@@ -190,7 +223,10 @@ fn write(txn: &mut Txn<'_>, id: SessionId, salvaged: &Salvaged) {
     write_edges(txn, id, salvaged);
     let ordinal = head.ordinal.unwrap_or(txn.totals.next_ordinal);
     txn.totals.next_ordinal = txn.totals.next_ordinal.max(ordinal + 1);
-    let place = Place { session: id, at_ms: *ended_at_ms };
+    let place = Place {
+        session: id,
+        at_ms: *ended_at_ms,
+    };
     match head.state {
         State::Open => txn.create(Key::open(id), &Mark {}),
         State::Hidden | State::Trunk => txn.create(Key::work(id), &Mark {}),
@@ -212,13 +248,21 @@ fn write(txn: &mut Txn<'_>, id: SessionId, salvaged: &Salvaged) {
 
 fn write_edges(txn: &mut Txn<'_>, id: SessionId, salvaged: &Salvaged) {
     let head = &salvaged.head;
-    let shares = |parent| head.fork.filter(|fork| fork.parent == parent).map(|fork| fork.events);
+    let shares = |parent| {
+        head.fork
+            .filter(|fork| fork.parent == parent)
+            .map(|fork| fork.events)
+    };
     if let Some(parent) = head.continues {
-        let edge = Edge { shares_events: shares(parent) };
+        let edge = Edge {
+            shares_events: shares(parent),
+        };
         txn.create(Key::edge(parent, Bond::Continues, id), &edge);
     }
     if let Some(fork) = head.fork.filter(|fork| head.continues != Some(fork.parent)) {
-        let edge = Edge { shares_events: Some(fork.events) };
+        let edge = Edge {
+            shares_events: Some(fork.events),
+        };
         txn.create(Key::edge(fork.parent, Bond::Shares, id), &edge);
     }
 }

@@ -14,10 +14,7 @@ use crate::session::{
 ///
 /// # Errors
 /// The storage's.
-pub fn list(
-    read: &impl Read,
-    mut each: impl FnMut(SessionId, &Head),
-) -> Result<(), LogError> {
+pub fn list(read: &impl Read, mut each: impl FnMut(SessionId, &Head)) -> Result<(), LogError> {
     for_each_entry(read, &KeyRange::space(Space::Head), |key, value| {
         let head = open_record::<Head>(key, &value)?;
         key.session().into_iter().for_each(|id| each(id, &head));
@@ -44,7 +41,11 @@ pub struct Shown {
 pub fn show(read: &impl Read, id: SessionId) -> Result<Shown, LogError> {
     let head = load::<Head>(read, &Key::head(id))?.ok_or(LogError::NotFound)?;
     let events = load_events(read, id, head.events)?;
-    Ok(Shown { response: load(read, &Key::response(id))?, head, events })
+    Ok(Shown {
+        response: load(read, &Key::response(id))?,
+        head,
+        events,
+    })
 }
 
 /// An event in one line.
@@ -64,7 +65,11 @@ pub fn describe(event: &Event) -> String {
             line
         }
         Event::InputAppended(input) => {
-            format!("input of {} items: {}", input.items.len(), input.items.join(" "))
+            format!(
+                "input of {} items: {}",
+                input.items.len(),
+                input.items.join(" ")
+            )
         }
         Event::PromptAppended(tokens) => format!("prompt of {}", describe_tokens(tokens)),
         Event::Generated(tokens) => format!("generated {}", describe_tokens(tokens)),
@@ -85,7 +90,12 @@ pub fn describe(event: &Event) -> String {
 fn describe_tokens(tokens: &Tokens) -> String {
     const SHOWN_TOKENS: usize = 16;
     let count = tokens.tokens.len();
-    let shown: Vec<_> = tokens.tokens.iter().take(SHOWN_TOKENS).map(u32::to_string).collect();
+    let shown: Vec<_> = tokens
+        .tokens
+        .iter()
+        .take(SHOWN_TOKENS)
+        .map(u32::to_string)
+        .collect();
     let more = if count > SHOWN_TOKENS { " …" } else { "" };
     format!("{count} tokens: {}{more}", shown.join(" "))
 }
@@ -120,7 +130,12 @@ pub fn tree(read: &impl Read, id: SessionId) -> Result<Vec<Branch>, LogError> {
     let mut waiting = vec![(root, 0, None)];
     while let Some((id, level, bond)) = waiting.pop() {
         let Some(head) = head_of(id)? else { continue };
-        branches.push(Branch { id, level, bond, head });
+        branches.push(Branch {
+            id,
+            level,
+            bond,
+            head,
+        });
         for_each_entry(read, &KeyRange::session(Space::Edge, id), |key, _| {
             let child = key.edge_child();
             waiting.extend(child.map(|(bond, child)| (child, level + 1, Some(bond))));
@@ -146,17 +161,25 @@ pub struct Stats {
 /// # Errors
 /// The storage's.
 pub fn stats(read: &impl Read) -> Result<Stats, LogError> {
-    let mut stats = Stats { totals: crate::session::migrate::totals(read)?, ..Stats::default() };
+    let mut stats = Stats {
+        totals: crate::session::migrate::totals(read)?,
+        ..Stats::default()
+    };
     for_each_entry(read, &KeyRange::all(), |key, value| {
         let Some(space) = key.space() else {
-            return Err(StorageError::Damaged(format!("{key:?} is no key of a session log")));
+            return Err(StorageError::Damaged(format!(
+                "{key:?} is no key of a session log"
+            )));
         };
         let (count, bytes) = stats.by_space.entry(space).or_default();
         *count += 1;
         *bytes += (key.as_bytes().len() + value.len()) as u64;
         if space == Space::Head {
             let head = open_record::<Head>(key, &value)?;
-            *stats.by_state.entry(format!("{:?}", head.state).to_lowercase()).or_default() += 1;
+            *stats
+                .by_state
+                .entry(format!("{:?}", head.state).to_lowercase())
+                .or_default() += 1;
         }
         Ok(())
     })?;

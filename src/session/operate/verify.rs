@@ -74,7 +74,11 @@ fn check_totals(totals: &Totals, report: &mut Report) {
         ("records", totals.records, report.records),
         ("sessions", totals.sessions, report.sessions),
         ("responses", totals.responses, report.responses),
-        ("bytes of responses", totals.response_bytes, report.response_bytes),
+        (
+            "bytes of responses",
+            totals.response_bytes,
+            report.response_bytes,
+        ),
     ] {
         let differs = format!("there should be {stated} {what}, but there are {counted}");
         report.check(stated == counted, &Key::totals(), differs);
@@ -113,7 +117,9 @@ fn check_head(
 ) -> Result<(), StorageError> {
     report.sessions += 1;
     let head = open_record::<Head>(key, value)?;
-    let Some(id) = key.session() else { return Ok(()) };
+    let Some(id) = key.session() else {
+        return Ok(());
+    };
     if head.state == State::Stored {
         report.responses += 1;
         let record = load::<Response>(read, &Key::response(id))?;
@@ -153,7 +159,12 @@ fn check_owned(
     value: &[u8],
     report: &mut Report,
 ) -> Result<(), StorageError> {
-    let Some(head) = key.session().map(|id| head_of(read, id)).transpose()?.flatten() else {
+    let Some(head) = key
+        .session()
+        .map(|id| head_of(read, id))
+        .transpose()?
+        .flatten()
+    else {
         report.find(key, "it belongs to no session");
         return Ok(());
     };
@@ -186,14 +197,29 @@ fn check_edge(
         report.find(key, "the edge leads to no session");
         return Ok(());
     };
-    let shares = head.fork.filter(|point| point.parent == parent).map(|point| point.events);
+    let shares = head
+        .fork
+        .filter(|point| point.parent == parent)
+        .map(|point| point.events);
     let meant = match bond {
         Bond::Continues => head.continues == Some(parent),
         Bond::Shares => shares.is_some() && head.continues != Some(parent),
     };
-    report.check(meant, key, "the session at its end does not need the one at its start");
-    report.check(edge.shares_events == shares, key, "it names another fork than the session does");
-    report.check(head_of(read, parent)?.is_some(), key, "the edge begins at no session");
+    report.check(
+        meant,
+        key,
+        "the session at its end does not need the one at its start",
+    );
+    report.check(
+        edge.shares_events == shares,
+        key,
+        "it names another fork than the session does",
+    );
+    report.check(
+        head_of(read, parent)?.is_some(),
+        key,
+        "the edge begins at no session",
+    );
     Ok(())
 }
 
@@ -210,6 +236,10 @@ fn check_place(
     };
     let head = head_of(read, place.session)?;
     let fits = head.is_some_and(|head| head.state == wanted && head.ordinal == key.ordinal());
-    report.check(fits, key, format!("session {} does not stand here", place.session));
+    report.check(
+        fits,
+        key,
+        format!("session {} does not stand here", place.session),
+    );
     Ok(())
 }

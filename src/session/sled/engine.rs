@@ -26,7 +26,10 @@ impl Engine {
     pub(super) fn open(dir: &Path, cache_bytes: u64) -> Result<Self, StorageError> {
         let config = || {
             // The periodic flusher would sync behind the committer's back and keep its errors.
-            ::sled::Config::new().path(dir).cache_capacity(cache_bytes).flush_every_ms(None)
+            ::sled::Config::new()
+                .path(dir)
+                .cache_capacity(cache_bytes)
+                .flush_every_ms(None)
         };
         let mut attempts = 0;
         loop {
@@ -44,7 +47,9 @@ impl Engine {
     }
 
     fn db(&self) -> Result<&::sled::Db, StorageError> {
-        self.db.as_ref().ok_or_else(|| StorageError::Failed("the store is closed".into()))
+        self.db
+            .as_ref()
+            .ok_or_else(|| StorageError::Failed("the store is closed".into()))
     }
 
     pub(super) fn get(&self, key: &Key) -> Result<Option<Value>, StorageError> {
@@ -59,7 +64,9 @@ impl Engine {
     ) -> Result<Vec<(Key, Value)>, StorageError> {
         let db = self.db()?;
         guarded("reading it", || {
-            let found = db.range(range.start.as_bytes()..range.end.as_bytes()).take(limit);
+            let found = db
+                .range(range.start.as_bytes()..range.end.as_bytes())
+                .take(limit);
             found
                 .map(|entry| entry.map(|(key, value)| (Key::from_bytes(&key), value.to_vec())))
                 .collect()
@@ -103,10 +110,7 @@ impl Drop for Engine {
 }
 
 /// Runs a call into sled and turns its errors and panics into ours.
-fn guarded<T>(
-    doing: &str,
-    call: impl FnOnce() -> ::sled::Result<T>,
-) -> Result<T, StorageError> {
+fn guarded<T>(doing: &str, call: impl FnOnce() -> ::sled::Result<T>) -> Result<T, StorageError> {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(::sled::Error::Io(error))) => Err(files::failed(doing, Path::new("db"))(error)),
@@ -116,8 +120,12 @@ fn guarded<T>(
         Ok(Err(error)) => Err(StorageError::Failed(format!("{doing}: {error}"))),
         Err(panic) => {
             let text = panic.downcast_ref::<String>().map(String::as_str);
-            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("panic");
-            Err(StorageError::Damaged(format!("{doing}: the engine gave up: {text}")))
+            let text = text
+                .or_else(|| panic.downcast_ref::<&str>().copied())
+                .unwrap_or("panic");
+            Err(StorageError::Damaged(format!(
+                "{doing}: the engine gave up: {text}"
+            )))
         }
     }
 }

@@ -36,13 +36,22 @@ pub(super) fn make_private_dir(dir: &Path) -> Result<(), StorageError> {
 /// Opens a file for reading and writing, made for the owner only if it is not there.
 pub(super) fn open_private(path: &Path) -> Result<File, StorageError> {
     let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    options
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600);
     options.open(path).map_err(failed("opening", path))
 }
 
 /// Opens a file that must be there, for reading and writing.
 pub(super) fn open_existing(path: &Path) -> Result<File, StorageError> {
-    OpenOptions::new().read(true).write(true).open(path).map_err(failed("opening", path))
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(path)
+        .map_err(failed("opening", path))
 }
 
 /// Takes the folder for this process; released when the file is dropped.
@@ -102,7 +111,9 @@ pub(super) fn copy_tree(from: &Path, to: &Path) -> Result<(), StorageError> {
     make_private_dir(to)?;
     for entry in fs::read_dir(from).map_err(failed("listing", from))? {
         let path = entry.map_err(failed("listing", from))?.path();
-        let Some(name) = path.file_name() else { continue };
+        let Some(name) = path.file_name() else {
+            continue;
+        };
         if path.is_dir() {
             copy_tree(&path, &to.join(name))?;
         } else {
@@ -122,12 +133,15 @@ pub(super) fn rename_dir(from: &Path, to: &Path) -> Result<(), StorageError> {
 /// opened and read then. Succeeds only while there is that much space.
 pub(super) fn keep_reserve(path: &Path) -> Result<(), StorageError> {
     let reserve = open_private(path)?;
-    let kept = reserve.metadata().is_ok_and(|found| found.len() == RESERVE_LEN_BYTES as u64);
+    let kept = reserve
+        .metadata()
+        .is_ok_and(|found| found.len() == RESERVE_LEN_BYTES as u64);
     if kept {
         return Ok(());
     }
-    let written =
-        reserve.write_all_at(&vec![0; RESERVE_LEN_BYTES], 0).and_then(|()| reserve.sync_all());
+    let written = reserve
+        .write_all_at(&vec![0; RESERVE_LEN_BYTES], 0)
+        .and_then(|()| reserve.sync_all());
     written.map_err(failed("writing", path)).inspect_err(|_| {
         let _ = fs::remove_file(path);
     })
@@ -136,7 +150,9 @@ pub(super) fn keep_reserve(path: &Path) -> Result<(), StorageError> {
 /// Frees the space of the reserve, if there is one.
 pub(super) fn give_up_reserve(path: &Path) -> Result<(), StorageError> {
     match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("removing", path)(error)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(failed("removing", path)(error))
+        }
         _ => Ok(()),
     }
 }

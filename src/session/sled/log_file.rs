@@ -56,7 +56,9 @@ pub(super) fn examine(engine_dir: &Path) -> Result<Examined, StorageError> {
 fn summary_position(engine_dir: &Path) -> Result<u64, StorageError> {
     let mut newest = 0;
     for entry in fs::read_dir(engine_dir).map_err(files::failed("listing", engine_dir))? {
-        let name = entry.map_err(files::failed("listing", engine_dir))?.file_name();
+        let name = entry
+            .map_err(files::failed("listing", engine_dir))?
+            .file_name();
         let position = name.to_str().and_then(|name| name.strip_prefix("snap."));
         let position = position.and_then(|digits| u64::from_str_radix(digits, 16).ok());
         newest = newest.max(position.unwrap_or(0));
@@ -76,7 +78,10 @@ fn segment_headers(
     file: &File,
     path: &Path,
 ) -> Result<(Vec<Segment>, Option<String>), StorageError> {
-    let len = file.metadata().map_err(files::failed("asking for", path))?.len();
+    let len = file
+        .metadata()
+        .map_err(files::failed("asking for", path))?
+        .len();
     let mut segments = Vec::new();
     let mut damage = None;
     for offset in (0..len).step_by(SEGMENT_LEN_BYTES as usize) {
@@ -103,7 +108,9 @@ fn parse_segment_header(header: &[u8]) -> Option<u64> {
     }
     let position = i64::from_le_bytes(rest[..8].try_into().ok()?) ^ i64::MAX;
     let position = u64::try_from(position).ok()?;
-    position.is_multiple_of(SEGMENT_LEN_BYTES).then_some(position)
+    position
+        .is_multiple_of(SEGMENT_LEN_BYTES)
+        .then_some(position)
 }
 
 /// As many bytes as there are, up to `len`.
@@ -182,7 +189,13 @@ fn parse_number(bytes: &[u8]) -> Option<(u64, usize)> {
         longer => {
             let len = usize::from(longer) - 247;
             let digits = bytes.get(1..=len)?;
-            (digits.iter().rev().fold(0, |sum, digit| sum << 8 | u64::from(*digit)), len + 1)
+            (
+                digits
+                    .iter()
+                    .rev()
+                    .fold(0, |sum, digit| sum << 8 | u64::from(*digit)),
+                len + 1,
+            )
         }
     })
 }

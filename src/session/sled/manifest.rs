@@ -35,8 +35,13 @@ impl ManifestFile {
     pub(super) fn create(path: &Path, first: Manifest) -> Result<Self, StorageError> {
         let file = files::open_private(path)?;
         let empty = vec![0; 2 * SLOT_LEN_BYTES];
-        file.write_all_at(&empty, 0).map_err(files::failed("writing", path))?;
-        let mut manifest = Self { file, path: path.to_owned(), current: first };
+        file.write_all_at(&empty, 0)
+            .map_err(files::failed("writing", path))?;
+        let mut manifest = Self {
+            file,
+            path: path.to_owned(),
+            current: first,
+        };
         manifest.state(first)?;
         manifest.sync()?;
         Ok(manifest)
@@ -53,11 +58,16 @@ impl ManifestFile {
         };
         let file = files::open_existing(path).map_err(|_| unreadable())?;
         let mut slots = vec![0; 2 * SLOT_LEN_BYTES];
-        file.read_exact_at(&mut slots, 0).map_err(|_| unreadable())?;
+        file.read_exact_at(&mut slots, 0)
+            .map_err(|_| unreadable())?;
         let statements = slots.chunks_exact(SLOT_LEN_BYTES).filter_map(read_slot);
         let newest = statements.max_by_key(|manifest| manifest.generation);
         let current = newest.ok_or_else(unreadable)?;
-        Ok(Self { file, path: path.to_owned(), current })
+        Ok(Self {
+            file,
+            path: path.to_owned(),
+            current,
+        })
     }
 
     /// Writes a new statement into the older slot, without syncing it.
@@ -66,14 +76,18 @@ impl ManifestFile {
         let next = Manifest { generation, ..next };
         let slot = seal_record(&slot_key(), &next, generation);
         let at = (generation % 2) * SLOT_LEN_BYTES as u64;
-        self.file.write_all_at(&slot, at).map_err(files::failed("writing", &self.path))?;
+        self.file
+            .write_all_at(&slot, at)
+            .map_err(files::failed("writing", &self.path))?;
         self.current = next;
         Ok(())
     }
 
     /// Makes the last statement durable.
     pub(super) fn sync(&self) -> Result<(), StorageError> {
-        self.file.sync_data().map_err(files::failed("syncing", &self.path))
+        self.file
+            .sync_data()
+            .map_err(files::failed("syncing", &self.path))
     }
 }
 
@@ -96,7 +110,10 @@ mod tests {
             version: 1,
             store: [5; 16],
             generation: 0,
-            totals: Totals { commit, ..Totals::default() },
+            totals: Totals {
+                commit,
+                ..Totals::default()
+            },
             db_len_bytes: 7,
             log_end: 0,
             closed: false,

@@ -35,7 +35,9 @@ pub struct SledOptions {
 
 impl Default for SledOptions {
     fn default() -> Self {
-        Self { cache_bytes: 128 << 20 }
+        Self {
+            cache_bytes: 128 << 20,
+        }
     }
 }
 
@@ -150,7 +152,9 @@ impl SledStorage {
     /// From closing, renaming and removing.
     pub fn replace(self) -> Result<(), StorageError> {
         self.close()?;
-        let new = Paths { dir: self.paths.replacement() };
+        let new = Paths {
+            dir: self.paths.replacement(),
+        };
         files::rename_dir(&self.paths.store(), &self.paths.replaced())?;
         files::rename_dir(&new.store(), &self.paths.store())?;
         files::sync_dir(&self.paths.dir)?;
@@ -205,12 +209,20 @@ impl SledStorage {
 impl Writer {
     /// States the last durable commit in the manifest, without syncing that.
     fn state_durable(&mut self, closed: bool, paths: &Paths) -> Result<(), StorageError> {
-        let len = self.db.metadata().map_err(files::failed("asking for", &paths.db()))?.len();
+        let len = self
+            .db
+            .metadata()
+            .map_err(files::failed("asking for", &paths.db()))?
+            .len();
         let statement = Manifest {
             version: FORMAT_VERSION,
             totals: self.durable,
             db_len_bytes: len,
-            log_end: if closed { log_file::examine(&paths.engine())?.end } else { 0 },
+            log_end: if closed {
+                log_file::examine(&paths.engine())?.end
+            } else {
+                0
+            },
             closed,
             ..self.manifest.current
         };
@@ -287,7 +299,10 @@ impl Storage for SledStorage {
             return Err(StorageError::Failed(why.clone()));
         }
         let flushed = self.read(Engine::flush);
-        self.engine.write().unwrap_or_else(PoisonError::into_inner).shut();
+        self.engine
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .shut();
         let closed = flushed
             .and_then(|()| writer.sync(&self.paths))
             .and_then(|()| writer.state_durable(true, &self.paths))

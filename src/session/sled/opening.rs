@@ -1,6 +1,10 @@
 //! From a folder to an open store: made if there is none, examined before the engine touches it.
 
-use std::{fs, path::Path, sync::{Mutex, RwLock}};
+use std::{
+    fs,
+    path::Path,
+    sync::{Mutex, RwLock},
+};
 
 use super::{
     Opened, Paths, SledOptions, SledStorage, Writer, WriterState, engine::Engine, files, log_file,
@@ -15,7 +19,9 @@ use crate::session::{
 };
 
 pub(super) fn open(dir: &Path, options: &SledOptions) -> Result<SledStorage, StorageError> {
-    let paths = Paths { dir: dir.to_owned() };
+    let paths = Paths {
+        dir: dir.to_owned(),
+    };
     files::make_private_dir(dir)?;
     let lock = files::lock(&paths.lock())?;
     tidy_up(&paths)?;
@@ -40,7 +46,10 @@ pub(super) fn open(dir: &Path, options: &SledOptions) -> Result<SledStorage, Sto
         );
     }
     let store = manifest.current.store;
-    let len = db.metadata().map_err(files::failed("asking for", &paths.db()))?.len();
+    let len = db
+        .metadata()
+        .map_err(files::failed("asking for", &paths.db()))?
+        .len();
     manifest.state(Manifest {
         totals: durable,
         db_len_bytes: len,
@@ -53,9 +62,21 @@ pub(super) fn open(dir: &Path, options: &SledOptions) -> Result<SledStorage, Sto
         Err(StorageError::Full(why)) => WriterState::Full(why),
         Err(error) => return Err(error),
     };
-    let writer = Mutex::new(Writer { db, manifest, durable, state });
+    let writer = Mutex::new(Writer {
+        db,
+        manifest,
+        durable,
+        state,
+    });
     let engine = RwLock::new(engine);
-    Ok(SledStorage { paths, options: *options, store, engine, writer, _lock: lock })
+    Ok(SledStorage {
+        paths,
+        options: *options,
+        store,
+        engine,
+        writer,
+        _lock: lock,
+    })
 }
 
 /// Opens the engine, on a full disk with the help of the reserve.
@@ -100,7 +121,9 @@ fn create(paths: &Paths, options: &SledOptions) -> Result<(), StorageError> {
     engine.flush()?;
     engine.shut();
     let db = engine_dir.join("db");
-    let len = fs::metadata(&db).map_err(files::failed("asking for", &db))?.len();
+    let len = fs::metadata(&db)
+        .map_err(files::failed("asking for", &db))?
+        .len();
     let log_end = log_file::examine(&engine_dir)?.end;
     let first = Manifest {
         version: FORMAT_VERSION,
@@ -137,7 +160,10 @@ fn doubt(paths: &Paths, manifest: &Manifest) -> Result<Option<String>, StorageEr
     let db = files::open_existing(&path)?;
     // The engine syncs a summary of the file when it opens it; the file must not lag behind that.
     db.sync_all().map_err(files::failed("syncing", &path))?;
-    let len = db.metadata().map_err(files::failed("asking for", &path))?.len();
+    let len = db
+        .metadata()
+        .map_err(files::failed("asking for", &path))?
+        .len();
     let stated = manifest.db_len_bytes;
     if len < stated || (manifest.closed && len != stated) {
         let lengths = format!("has {len} bytes where the manifest says {stated}");
@@ -145,18 +171,17 @@ fn doubt(paths: &Paths, manifest: &Manifest) -> Result<Option<String>, StorageEr
     }
     let examined = log_file::examine(&paths.engine())?;
     if manifest.closed && examined.damage.is_none() && examined.end != manifest.log_end {
-        let ends = format!("ends at {} where the manifest says {}", examined.end, manifest.log_end);
+        let ends = format!(
+            "ends at {} where the manifest says {}",
+            examined.end, manifest.log_end
+        );
         return Ok(Some(format!("the log in {} {ends}", path.display())));
     }
     Ok(examined.damage)
 }
 
 /// Opens a copy and reads all of it.
-fn rehearse(
-    paths: &Paths,
-    options: &SledOptions,
-    manifest: &Manifest,
-) -> Result<(), StorageError> {
+fn rehearse(paths: &Paths, options: &SledOptions, manifest: &Manifest) -> Result<(), StorageError> {
     let copy = paths.rehearsal();
     files::copy_tree(&paths.engine(), &copy)?;
     let outcome = Engine::open(&copy, options.cache_bytes).and_then(|engine| {
@@ -175,7 +200,9 @@ fn check_against(manifest: &Manifest, engine: &Engine) -> Result<Totals, Storage
         load::<Totals>(&Opened(engine), &Key::totals())?.unwrap_or_default(),
     );
     if format.is_some_and(|format| format.store != manifest.store) {
-        return Err(StorageError::Damaged("it belongs to another store than its manifest".into()));
+        return Err(StorageError::Damaged(
+            "it belongs to another store than its manifest".into(),
+        ));
     }
     if totals.commit < stated || (manifest.closed && totals.commit != stated) {
         return Err(StorageError::Damaged(format!(
@@ -190,7 +217,9 @@ fn check_all(engine: &Engine, totals: Totals) -> Result<(), StorageError> {
     let mut records = 0;
     for_each_entry(&Opened(engine), &KeyRange::all(), |key, value| {
         records += 1;
-        codec::open(key, &value).map(|_| ()).map_err(|damage| damaged(key, &damage))
+        codec::open(key, &value)
+            .map(|_| ())
+            .map_err(|damage| damaged(key, &damage))
     })?;
     if records != totals.records {
         return Err(StorageError::Damaged(format!(

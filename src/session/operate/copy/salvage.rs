@@ -31,7 +31,11 @@ pub(super) struct Salvaged {
 impl Salvaged {
     /// The sessions without which this one means nothing.
     pub(super) fn needs(&self) -> impl Iterator<Item = SessionId> + '_ {
-        self.head.fork.map(|fork| fork.parent).into_iter().chain(self.head.continues)
+        self.head
+            .fork
+            .map(|fork| fork.parent)
+            .into_iter()
+            .chain(self.head.continues)
     }
 }
 
@@ -64,8 +68,19 @@ pub(super) fn salvage(read: &impl Read, id: SessionId) -> Result<Salvaged, LogEr
         }
         None => None,
     };
-    let flat = if head.flat { Some(whole_flat(read, id)?) } else { None };
-    Ok(Salvaged { head, events, response, body, flat, ended_at_ms })
+    let flat = if head.flat {
+        Some(whole_flat(read, id)?)
+    } else {
+        None
+    };
+    Ok(Salvaged {
+        head,
+        events,
+        response,
+        body,
+        flat,
+        ended_at_ms,
+    })
 }
 
 fn whole_body(read: &impl Read, id: SessionId, response: &Response) -> Result<Payload, LogError> {
@@ -116,7 +131,11 @@ fn rebuild(
         bytes: response.map_or(0, |response| response.bytes),
         chain: chain::over(&events),
         ordinal: None,
-        state: if response.is_some() { State::Stored } else { State::Unstored },
+        state: if response.is_some() {
+            State::Stored
+        } else {
+            State::Unstored
+        },
     };
     Ok((head, events))
 }

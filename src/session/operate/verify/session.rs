@@ -7,9 +7,7 @@ use crate::session::{
     fork,
     key::{Bond, Key, KeyRange, SessionId, Space},
     log::stored_body,
-    record::{
-        Head, Place, Response, State, load, load_event_payloads,
-    },
+    record::{Head, Place, Response, State, load, load_event_payloads},
     storage::{Read, StorageError},
 };
 
@@ -29,13 +27,21 @@ pub(super) fn check(read: &impl Read, id: SessionId, head: &Head, report: &mut R
 fn check_events(read: &impl Read, id: SessionId, head: &Head, report: &mut Report) {
     let key = Key::head(id);
     let loaded = load_event_payloads(read, id, head.events);
-    let Some(payloads) = report.take(&key, loaded) else { return };
+    let Some(payloads) = report.take(&key, loaded) else {
+        return;
+    };
     let whole = chain::over(&payloads) == head.chain;
     report.check(whole, &key, "the chain over its events is broken");
     let decoded: Result<Vec<_>, _> = payloads.iter().map(Event::decode).collect();
-    let Some(events) = report.take(&key, decoded) else { return };
+    let Some(events) = report.take(&key, decoded) else {
+        return;
+    };
     let tokens: u64 = events.iter().map(Event::token_count).sum();
-    report.check(tokens == head.tokens, &key, "the number of its tokens is wrong");
+    report.check(
+        tokens == head.tokens,
+        &key,
+        "the number of its tokens is wrong",
+    );
     let opened = matches!(events.first(), Some(Event::Opened(opened)) if opened.fork == head.fork);
     report.check(opened, &key, "it does not begin with its opening");
 }
@@ -49,24 +55,43 @@ fn check_relations(
     let key = Key::head(id);
     if let Some(point) = head.fork {
         let parent = head_of(read, point.parent)?;
-        let there = parent.is_some_and(|parent| {
-            parent.events >= point.events && parent.depth + 1 == head.depth
-        });
-        report.check(there, &key, format!("the session that it forks, {}, lacks", point.parent));
+        let there = parent
+            .is_some_and(|parent| parent.events >= point.events && parent.depth + 1 == head.depth);
+        report.check(
+            there,
+            &key,
+            format!("the session that it forks, {}, lacks", point.parent),
+        );
         let bond = match head.continues {
             Some(continued) if continued == point.parent => Bond::Continues,
             _ => Bond::Shares,
         };
         let edge = read.get(&Key::edge(point.parent, bond, id))?;
-        report.check(edge.is_some(), &key, "there is no edge from the session that it forks");
+        report.check(
+            edge.is_some(),
+            &key,
+            "there is no edge from the session that it forks",
+        );
     } else {
-        report.check(head.depth == 0, &key, "a session that forks none has a depth");
+        report.check(
+            head.depth == 0,
+            &key,
+            "a session that forks none has a depth",
+        );
     }
     if let Some(parent) = head.continues {
         let record = load::<Response>(read, &Key::response(parent))?;
-        report.check(record.is_some(), &key, format!("the response that it continues, {parent}, lacks"));
+        report.check(
+            record.is_some(),
+            &key,
+            format!("the response that it continues, {parent}, lacks"),
+        );
         let edge = read.get(&Key::edge(parent, Bond::Continues, id))?;
-        report.check(edge.is_some(), &key, "there is no edge from the response that it continues");
+        report.check(
+            edge.is_some(),
+            &key,
+            "there is no edge from the response that it continues",
+        );
     }
     Ok(())
 }
@@ -79,14 +104,25 @@ fn check_state(
 ) -> Result<(), StorageError> {
     let key = Key::head(id);
     let record = load::<Response>(read, &Key::response(id))?;
-    let any = |bond| read.scan(&KeyRange::edges(id, bond), 1).map(|edges| !edges.is_empty());
+    let any = |bond| {
+        read.scan(&KeyRange::edges(id, bond), 1)
+            .map(|edges| !edges.is_empty())
+    };
     match head.state {
         State::Open => {
-            report.check(read.get(&Key::open(id))?.is_some(), &key, "it is not marked as in flight");
+            report.check(
+                read.get(&Key::open(id))?.is_some(),
+                &key,
+                "it is not marked as in flight",
+            );
         }
         State::Unstored => {
             check_place(read, id, head, &[Space::Unstored], report)?;
-            report.check(record.is_none(), &key, "it has a response although it stored none");
+            report.check(
+                record.is_none(),
+                &key,
+                "it has a response although it stored none",
+            );
         }
         State::Stored => check_place(read, id, head, &[Space::Order, Space::Listing], report)?,
         State::Hidden => report.check(any(Bond::Continues)?, &key, "nothing needs it"),
@@ -97,7 +133,11 @@ fn check_state(
             let body = stored_body(read, id, &record);
             let body = report.take(&key, body);
             let len = body.map(|body| body.len() as u64);
-            report.check(len == Some(record.body_len_bytes), &key, "its body's length is wrong");
+            report.check(
+                len == Some(record.body_len_bytes),
+                &key,
+                "its body's length is wrong",
+            );
             let ends = record.end_events <= head.events && record.owner == head.owner;
             report.check(ends, &key, "its response is another session's");
         }
@@ -134,14 +174,27 @@ fn check_place(
 /// The flattened tokens must be those of the ancestors that they stand for.
 fn check_flat(read: &impl Read, id: SessionId, head: &Head, report: &mut Report) {
     let key = Key::flat(id, 0);
-    let Some(point) = head.fork else { return report.find(&key, "a root has no ancestors") };
+    let Some(point) = head.fork else {
+        return report.find(&key, "a root has no ancestors");
+    };
     let loaded = fork::load_flat(read, id);
-    let Some(flat) = report.take(&key, loaded) else { return };
+    let Some(flat) = report.take(&key, loaded) else {
+        return;
+    };
     let Some(base_depth) = fork::flat_base_depth(head.depth) else {
         return report.find(&key, "no flattened tokens belong here");
     };
     let line = fork::lineage(read, point, base_depth);
-    let Some(line) = report.take(&key, line) else { return };
-    let based = line.pieces.last().is_some_and(|piece| piece.oldest == flat.base);
-    report.check(based && line.tokens() == flat.tokens, &key, "they are not the ancestors' tokens");
+    let Some(line) = report.take(&key, line) else {
+        return;
+    };
+    let based = line
+        .pieces
+        .last()
+        .is_some_and(|piece| piece.oldest == flat.base);
+    report.check(
+        based && line.tokens() == flat.tokens,
+        &key,
+        "they are not the ancestors' tokens",
+    );
 }
