@@ -5,7 +5,8 @@
 
 #![expect(
     clippy::unwrap_used,
-    reason = "a test fails by panicking, helpers included"
+    clippy::print_stdout,
+    reason = "a test fails by panicking, helpers included, and shows seeds and what it skipped"
 )]
 
 mod child;

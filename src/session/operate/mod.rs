@@ -4,4 +4,6 @@ pub mod archive;
 pub mod carve;
 pub mod copy;
 pub mod inspect;
+#[cfg(test)]
+mod tests;
 pub mod verify;
