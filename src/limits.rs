@@ -20,3 +20,39 @@ pub const TEMPLATE_FUEL_MAX: u64 = 20_000_000;
 
 /// Depth of nested macros, loops and blocks in a chat template; a macro counts for several.
 pub const TEMPLATE_RECURSION_MAX: usize = 200;
+
+/// Deepest nesting of a request's JSON.
+pub const JSON_DEPTH_MAX: usize = 128;
+
+/// Most values in a request's JSON. Bounds the memory that a body of many tiny values takes.
+pub const JSON_VALUES_MAX: usize = 1_000_000;
+
+/// Longest text of an error that quotes what the client sent.
+pub const ERROR_CHARS_MAX: usize = 400;
+
+/// Most pairs of `metadata`.
+pub const METADATA_PAIRS_MAX: usize = 16;
+
+/// Longest key of `metadata`.
+pub const METADATA_KEY_CHARS_MAX: usize = 64;
+
+/// Longest value of `metadata`.
+pub const METADATA_VALUE_CHARS_MAX: usize = 512;
+
+/// Most `stop` strings.
+pub const STOP_STRINGS_MAX: usize = 4;
+
+/// Longest `stop` string. Text that might begin one is held back, so this also bounds the delay.
+pub const STOP_CHARS_MAX: usize = 256;
+
+/// Events of one answer that may wait for a slow client before its generation has to wait too.
+pub const TURN_EVENTS_MAX: usize = 64;
+
+/// Longest request id taken over from a client.
+pub const REQUEST_ID_BYTES_MAX: usize = 128;
+
+/// Different unknown request fields that the log names, so that clients cannot fill it.
+pub const UNKNOWN_FIELDS_NAMED_MAX: usize = 200;
+
+/// Longest name of an unknown request field in the log.
+pub const UNKNOWN_FIELD_CHARS_MAX: usize = 64;

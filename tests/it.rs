@@ -1,8 +1,11 @@
 //! Integration tests through the real router, with the scripted engine and with real models.
 
+mod api;
+mod clients;
 mod durability;
 mod load;
 mod models;
 mod render;
+mod support;
 mod tidy;
 mod tokenizer;

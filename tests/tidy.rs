@@ -83,11 +83,30 @@ fn crate_imports(line: &str) -> Vec<&str> {
     let mut found = Vec::new();
     for (at, _) in line.match_indices("crate::") {
         let rest = &line[at + "crate::".len()..];
-        let names = rest.strip_prefix('{').unwrap_or(rest);
-        if rest.starts_with('{') {
-            found.extend(names.split(',').map(first_name));
-        } else {
-            found.push(first_name(names));
+        match rest.strip_prefix('{') {
+            Some(group) => found.extend(entries(group).into_iter().map(first_name)),
+            None => found.push(first_name(rest)),
+        }
+    }
+    found
+}
+
+/// The entries of a group of imports, up to the brace that closes it.
+fn entries(group: &str) -> Vec<&str> {
+    let (mut found, mut depth, mut start) = (Vec::new(), 0, 0);
+    for (at, character) in group.char_indices() {
+        match character {
+            '{' => depth += 1,
+            '}' if depth > 0 => depth -= 1,
+            ',' if depth > 0 => {}
+            ',' | '}' => {
+                found.push(&group[start..at]);
+                start = at + 1;
+                if character == '}' {
+                    break;
+                }
+            }
+            _ => {}
         }
     }
     found
@@ -288,7 +307,11 @@ fn file_names_say_something() {
 
 #[test]
 fn no_type_has_both_the_json_and_the_log_form() {
-    let offences: Vec<String> = sources(&["src/session", "migrations"])
+    let folders = ["src/session", "migrations"];
+    let there = folders
+        .into_iter()
+        .filter(|folder| root().join(folder).exists());
+    let offences: Vec<String> = sources(&there.collect::<Vec<_>>())
         .into_iter()
         .filter(|source| source.code().any(|(_, line)| line.contains("#[serde(")))
         .map(|source| source.path)

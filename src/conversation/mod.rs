@@ -1,9 +1,15 @@
 //! The domain: what a conversation consists of, independent of any API's JSON.
 
+pub mod answer;
 pub mod head;
 pub mod item;
+pub mod record;
 pub mod tool;
+pub mod turn;
 
+pub use answer::{Answer, AnswerEvent, ItemStatus, Output, OutputItem, Piece};
 pub use head::Head;
 pub use item::{FunctionCall, FunctionOutput, Item, Message, Part, Reasoning, Role};
+pub use record::{Failure, Record, Settings, Status, Usage};
 pub use tool::FunctionTool;
+pub use turn::{Labels, SamplingWishes, ToolChoice, ToolRules, Turn, Verbosity};

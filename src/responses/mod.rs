@@ -1,1 +1,83 @@
 //! The service: what each operation of the API does, independent of HTTP.
+
+mod models;
+mod prepare;
+mod reader;
+mod run;
+mod settings;
+
+pub use models::{Models, ServedModel, longest_token_bytes};
+pub use prepare::Prepared;
+pub use run::{RunningTurn, TurnEvent};
+pub use settings::SamplingDefaults;
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    clock::{Clock, Entropy},
+    conversation::Turn,
+    translate::Refusal,
+};
+
+/// What all operations share.
+pub struct Service {
+    models: Models,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+}
+
+/// Why a turn did not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum CreateError {
+    /// The request cannot be answered as it stands.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The model has as many turns as it takes.
+    #[error("the model has as many turns as it takes")]
+    Busy,
+    /// The server is about to stop.
+    #[error("the server is shutting down")]
+    ShuttingDown,
+    /// The server's own fault; the text is for the operator.
+    #[error("{0}")]
+    Broken(String),
+}
+
+impl Service {
+    /// A service of these models.
+    pub fn new(models: Models, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
+        Self {
+            models,
+            clock,
+            entropy,
+        }
+    }
+
+    /// The models that are served.
+    pub fn models(&self) -> &Models {
+        &self.models
+    }
+
+    /// Turns a turn into a job: finds the model, renders the prompt, makes tokens of it. Takes time
+    /// in proportion to the prompt and does not wait, so it belongs on a thread for such work.
+    ///
+    /// # Errors
+    /// When the model is not there or cannot answer this.
+    pub fn prepare(&self, turn: Turn) -> Result<Prepared, CreateError> {
+        prepare::prepare(self, turn)
+    }
+
+    /// Begins a turn: waits only until the engine has it, not until it has a place there.
+    ///
+    /// # Errors
+    /// When the engine does not take the job.
+    pub async fn start(&self, prepared: Prepared) -> Result<RunningTurn, CreateError> {
+        run::run(prepared, Arc::clone(&self.clock)).await
+    }
+
+    /// Takes no more turns, lets those that run go on for `grace`, and then ends them.
+    pub async fn shutdown(&self, grace: Duration) {
+        let engines = self.models.iter().map(|model| model.engine.shutdown(grace));
+        futures::future::join_all(engines).await;
+    }
+}

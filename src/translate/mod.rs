@@ -1,1 +1,13 @@
 //! Between the JSON of the APIs and the domain; pure functions only.
+
+pub mod inbound;
+pub mod outbound;
+pub mod parse;
+pub mod refusal;
+pub mod scan;
+pub mod stream;
+
+#[cfg(test)]
+mod sample;
+
+pub use refusal::{Code, Refusal};

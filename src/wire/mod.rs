@@ -1,1 +1,13 @@
 //! Mirrors of OpenAI's JSON, and nothing else.
+
+pub mod error;
+pub mod event;
+pub mod model;
+pub mod request;
+pub mod response;
+
+pub use error::{ErrorBody, ErrorObject};
+pub use event::{Event, EventBody};
+pub use model::{Model, ModelList};
+pub use request::{ContentPart, CreateRequest, InputItem, TextOrList};
+pub use response::Response;

@@ -1,0 +1,291 @@
+//! The answer as it grows: pieces of text go in, items come out, one open at a time.
+
+use super::{FunctionCall, Item, Message, Part, Reasoning, Role};
+use crate::id::ResponseId;
+
+/// A piece of an answer, as a dialect reads it from the model's text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Piece {
+    /// More of what is said to the user.
+    Text(String),
+    /// More of the model's thoughts.
+    Reasoning(String),
+    /// A call begins.
+    Call {
+        /// Name of the function.
+        name: String,
+    },
+    /// More of the arguments of the call that began last.
+    Arguments(String),
+}
+
+/// One item of an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OutputItem {
+    /// Its name within the API.
+    pub id: String,
+    /// How far it has come.
+    pub status: ItemStatus,
+    /// What it is.
+    pub content: Output,
+}
+
+/// What an answer may hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Output {
+    /// Something said to the user.
+    Message(String),
+    /// The model's thoughts.
+    Reasoning(String),
+    /// A function to be run.
+    FunctionCall(FunctionCall),
+}
+
+impl Output {
+    fn text_mut(&mut self) -> &mut String {
+        match self {
+            Self::Message(text) | Self::Reasoning(text) => text,
+            Self::FunctionCall(call) => &mut call.arguments,
+        }
+    }
+}
+
+impl From<Output> for Item {
+    fn from(output: Output) -> Self {
+        match output {
+            Output::Message(text) => Self::Message(Message {
+                role: Role::Assistant,
+                content: vec![Part::Text(text)],
+            }),
+            Output::Reasoning(text) => Self::Reasoning(Reasoning { text }),
+            Output::FunctionCall(call) => Self::FunctionCall(call),
+        }
+    }
+}
+
+/// How far an item has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ItemStatus {
+    /// More may follow.
+    InProgress,
+    /// It is whole.
+    Completed,
+    /// It was cut.
+    Incomplete,
+}
+
+/// What happens to the items of an answer. Only an [`Answer`] makes these, and always in the order
+/// opened, grown any number of times, closed, before the next item opens.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum AnswerEvent {
+    /// An item begins, still empty.
+    Opened {
+        /// Its place in the output.
+        index: usize,
+        /// The item.
+        item: OutputItem,
+    },
+    /// The open item's text or arguments grow.
+    Grown {
+        /// What is added; never empty.
+        delta: String,
+    },
+    /// The open item ends.
+    Closed {
+        /// Its place in the output.
+        index: usize,
+        /// The item, whole or cut.
+        item: OutputItem,
+    },
+}
+
+/// The items of one answer, built from pieces. Any sequence of pieces gives well-formed items.
+#[derive(Debug)]
+pub struct Answer {
+    response: ResponseId,
+    items: Vec<OutputItem>,
+}
+
+impl Answer {
+    /// An answer without items.
+    pub fn new(response: ResponseId) -> Self {
+        Self {
+            response,
+            items: Vec::new(),
+        }
+    }
+
+    /// Adds a piece.
+    pub fn push(&mut self, piece: Piece) -> Vec<AnswerEvent> {
+        let mut events = Vec::new();
+        match piece {
+            Piece::Call { name } => self.open_call(name, &mut events),
+            Piece::Text(text) | Piece::Reasoning(text) | Piece::Arguments(text)
+                if text.is_empty() => {}
+            Piece::Text(text) => {
+                if !matches!(self.open_item(), Some(Output::Message(_))) {
+                    self.open("msg", Output::Message(String::new()), &mut events);
+                }
+                self.grow(text, &mut events);
+            }
+            Piece::Reasoning(text) => {
+                if !matches!(self.open_item(), Some(Output::Reasoning(_))) {
+                    self.open("rs", Output::Reasoning(String::new()), &mut events);
+                }
+                self.grow(text, &mut events);
+            }
+            Piece::Arguments(text) => {
+                if matches!(self.open_item(), Some(Output::FunctionCall(_))) {
+                    self.grow(text, &mut events);
+                } else {
+                    // Without a call there is nothing these could be arguments of.
+                    return self.push(Piece::Text(text));
+                }
+            }
+        }
+        events
+    }
+
+    /// Ends an answer that the model or a limit ended, `status` saying which. It then has at least
+    /// one item, because clients look at the first without asking whether there is one.
+    pub fn finish(&mut self, status: ItemStatus) -> Vec<AnswerEvent> {
+        let mut events = Vec::new();
+        if self.items.is_empty() {
+            self.open("msg", Output::Message(String::new()), &mut events);
+        }
+        self.close(status, &mut events);
+        events
+    }
+
+    /// Ends an answer because something broke.
+    pub fn break_off(&mut self) -> Vec<AnswerEvent> {
+        let mut events = Vec::new();
+        self.close(ItemStatus::Incomplete, &mut events);
+        events
+    }
+
+    /// The items.
+    pub fn into_items(self) -> Vec<OutputItem> {
+        self.items
+    }
+
+    fn open_item(&self) -> Option<&Output> {
+        let last = self.items.last()?;
+        (last.status == ItemStatus::InProgress).then_some(&last.content)
+    }
+
+    fn open_call(&mut self, name: String, events: &mut Vec<AnswerEvent>) {
+        self.close(ItemStatus::Completed, events);
+        let call = FunctionCall {
+            call_id: self.response.item("call", self.items.len()),
+            name,
+            arguments: String::new(),
+        };
+        self.open("fc", Output::FunctionCall(call), events);
+    }
+
+    fn open(&mut self, prefix: &str, content: Output, events: &mut Vec<AnswerEvent>) {
+        self.close(ItemStatus::Completed, events);
+        let index = self.items.len();
+        let item = OutputItem {
+            id: self.response.item(prefix, index),
+            status: ItemStatus::InProgress,
+            content,
+        };
+        self.items.push(item.clone());
+        events.push(AnswerEvent::Opened { index, item });
+    }
+
+    /// Adds to the open item, of which there must be one.
+    fn grow(&mut self, delta: String, events: &mut Vec<AnswerEvent>) {
+        let Some(last) = self.items.last_mut() else {
+            return;
+        };
+        last.content.text_mut().push_str(&delta);
+        events.push(AnswerEvent::Grown { delta });
+    }
+
+    fn close(&mut self, status: ItemStatus, events: &mut Vec<AnswerEvent>) {
+        let Some(item) = self.open_item() else {
+            return;
+        };
+        if let Output::FunctionCall(call) = item
+            && call.arguments.is_empty()
+            && status == ItemStatus::Completed
+        {
+            self.grow("{}".to_owned(), events);
+        }
+        let index = self.items.len() - 1;
+        self.items[index].status = status;
+        let item = self.items[index].clone();
+        events.push(AnswerEvent::Closed { index, item });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer() -> Answer {
+        Answer::new(ResponseId::from_bits(7))
+    }
+
+    fn shape(events: &[AnswerEvent]) -> String {
+        let letter = |event: &AnswerEvent| match event {
+            AnswerEvent::Opened { index, .. } => format!("({index}"),
+            AnswerEvent::Grown { delta } => format!(" {delta}"),
+            AnswerEvent::Closed { item, .. } => match item.status {
+                ItemStatus::Incomplete => " cut)".to_owned(),
+                _ => ")".to_owned(),
+            },
+        };
+        events.iter().map(letter).collect()
+    }
+
+    fn run(pieces: Vec<Piece>) -> String {
+        let mut answer = answer();
+        let mut events: Vec<_> = pieces.into_iter().flat_map(|p| answer.push(p)).collect();
+        events.extend(answer.finish(ItemStatus::Completed));
+        shape(&events)
+    }
+
+    fn text(text: &str) -> Piece {
+        Piece::Text(text.to_owned())
+    }
+
+    #[test]
+    fn adjacent_pieces_of_a_kind_form_one_item() {
+        let thought = Piece::Reasoning("hm".into());
+        assert_eq!(
+            run(vec![thought, text("a"), text(""), text("b")]),
+            "(0 hm)(1 a b)"
+        );
+    }
+
+    #[test]
+    fn each_call_is_an_item_and_has_arguments() {
+        let call = |name: &str| Piece::Call { name: name.into() };
+        let pieces = vec![call("f"), call("g"), Piece::Arguments("[1]".into())];
+        assert_eq!(run(pieces), "(0 {})(1 [1])");
+    }
+
+    #[test]
+    fn arguments_without_a_call_are_text() {
+        assert_eq!(run(vec![Piece::Arguments("x".into())]), "(0 x)");
+    }
+
+    #[test]
+    fn an_answer_of_nothing_is_an_empty_message() {
+        assert_eq!(run(vec![]), "(0)");
+    }
+
+    #[test]
+    fn what_broke_is_cut_and_gets_no_empty_message() {
+        assert_eq!(shape(&answer().break_off()), "");
+        let mut begun = answer();
+        begun.push(text("a"));
+        assert_eq!(shape(&begun.break_off()), " cut)");
+        assert_eq!(begun.into_items()[0].status, ItemStatus::Incomplete);
+    }
+}

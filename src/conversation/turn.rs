@@ -1,0 +1,97 @@
+//! What one request asks for.
+
+use serde_json::{Map, Value};
+
+use super::{Head, Item};
+
+/// One request, checked: nothing in it is out of range.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Turn {
+    /// The model by its id; `None` where the only one is meant.
+    pub model: Option<String>,
+    /// What leads the prompt.
+    pub head: Head,
+    /// The conversation, oldest item first.
+    pub items: Vec<Item>,
+    /// Most tokens of the answer, at least 1; `None` leaves it to the server.
+    pub max_output_tokens: Option<u64>,
+    /// How tokens are to be chosen.
+    pub sampling: SamplingWishes,
+    /// Texts that end the answer and do not appear in it; none is empty.
+    pub stop: Vec<String>,
+    /// Whether the model's own end tokens are to be passed over.
+    pub ignore_eos: bool,
+    /// Whether the response is to be kept.
+    pub store: bool,
+    /// How tools may be used.
+    pub tool_rules: ToolRules,
+    /// How much the answer should say; shown again, without effect.
+    pub verbosity: Option<Verbosity>,
+    /// What the client wants to see again.
+    pub labels: Labels,
+}
+
+/// How tokens are to be chosen; what is `None` is left to the model's defaults.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SamplingWishes {
+    /// 0 to 2; 0 is greedy.
+    pub temperature: Option<f64>,
+    /// Above 0, at most 1.
+    pub top_p: Option<f64>,
+    /// 0 keeps all.
+    pub top_k: Option<u32>,
+    /// 0 to 1.
+    pub min_p: Option<f64>,
+    /// 0.1 to 10; 1 changes nothing.
+    pub repetition_penalty: Option<f64>,
+    /// -2 to 2.
+    pub presence_penalty: Option<f64>,
+    /// -2 to 2.
+    pub frequency_penalty: Option<f64>,
+    /// Token ids, not yet checked against a vocabulary, and -100 to 100.
+    pub logit_bias: Vec<(u32, f64)>,
+    /// Decides the random numbers.
+    pub seed: Option<u64>,
+}
+
+/// How tools may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ToolRules {
+    /// Whether the model may call at all.
+    pub choice: ToolChoice,
+    /// Whether one answer may hold several calls.
+    pub parallel: bool,
+    /// Most calls of one answer.
+    pub calls_max: Option<u64>,
+}
+
+/// Whether the model may call tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToolChoice {
+    /// As it sees fit.
+    Auto,
+    /// Not at all.
+    None,
+}
+
+/// How much an answer should say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are OpenAI's")]
+pub enum Verbosity {
+    Low,
+    Medium,
+    High,
+}
+
+/// Marks of the client's own, which change nothing and are shown again.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Labels {
+    /// At most 16 strings by key, in the client's order.
+    pub metadata: Map<String, Value>,
+    /// The client's own user.
+    pub user: Option<String>,
+    /// The same, for those who look after misuse.
+    pub safety_identifier: Option<String>,
+    /// Names what shares a prompt's beginning.
+    pub prompt_cache_key: Option<String>,
+}

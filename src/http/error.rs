@@ -1,0 +1,198 @@
+//! What clients are told when something is wrong: the only place that names status codes.
+
+use std::{any::Any, time::Duration};
+
+use axum::{
+    Json,
+    http::{HeaderValue, Method, StatusCode, Uri, header},
+    response::{IntoResponse, Response},
+};
+
+use crate::{
+    conversation::Failure,
+    responses::CreateError,
+    translate::{Code, Refusal, outbound},
+    wire::{ErrorBody, ErrorObject},
+};
+
+/// An error object with its status.
+#[derive(Debug)]
+pub(super) struct ApiError {
+    status: StatusCode,
+    error: ErrorObject,
+    retry_after: Option<Duration>,
+}
+
+impl ApiError {
+    fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        let kind = match status {
+            StatusCode::TOO_MANY_REQUESTS => "rate_limit_error",
+            status if status.is_server_error() => "server_error",
+            _ => "invalid_request_error",
+        };
+        Self {
+            status,
+            error: ErrorObject {
+                message: message.into(),
+                kind,
+                param: None,
+                code: Some(code),
+            },
+            retry_after: None,
+        }
+    }
+
+    /// A turn that did not begin.
+    pub(super) fn of_create(error: CreateError, retry_after: Duration) -> Self {
+        match error {
+            CreateError::Refused(refusal) => refusal.into(),
+            CreateError::Busy => Self {
+                retry_after: Some(retry_after),
+                ..Self::new(
+                    StatusCode::TOO_MANY_REQUESTS,
+                    "concurrency_limit_exceeded",
+                    "The server has as many requests as it takes; try again later.",
+                )
+            },
+            CreateError::ShuttingDown => Self::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "overloaded",
+                "The server is shutting down.",
+            ),
+            CreateError::Broken(reason) => {
+                tracing::error!(reason, "a turn could not begin");
+                Self::internal()
+            }
+        }
+    }
+
+    /// A turn that failed before anything was sent.
+    pub(super) fn of_failure(failure: Failure) -> Self {
+        let status = match failure {
+            Failure::Server => StatusCode::INTERNAL_SERVER_ERROR,
+            Failure::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        Self {
+            status,
+            error: outbound::failure(failure),
+            retry_after: None,
+        }
+    }
+
+    /// The server's own fault, of which the log says more.
+    pub(super) fn internal() -> Self {
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "server_error",
+            "The server had an error. Its log says more under this answer's x-request-id.",
+        )
+    }
+
+    /// A model's engine has ended.
+    pub(super) fn engine_stopped(model: &str) -> Self {
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "engine_stopped",
+            format!("The engine of `{model}` has stopped."),
+        )
+    }
+
+    /// The body goes beyond the limit.
+    pub(super) fn too_large(bytes_max: usize) -> Self {
+        Self::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "request_too_large",
+            format!("The body is larger than {bytes_max} bytes, after decompression."),
+        )
+    }
+
+    /// The body is not what its headers say.
+    pub(super) fn unreadable_body(reason: &str) -> Self {
+        Self::new(
+            StatusCode::BAD_REQUEST,
+            "invalid_body",
+            format!("The body could not be read: {reason}."),
+        )
+    }
+
+    /// The body is not JSON by its content type.
+    pub(super) fn unsupported_media_type() -> Self {
+        Self::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported_media_type",
+            "The Content-Type must be application/json.",
+        )
+    }
+
+    /// The body is compressed in a way that is not known.
+    pub(super) fn unsupported_encoding() -> Self {
+        Self::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported_encoding",
+            "The Content-Encoding must be one of gzip, deflate and zstd.",
+        )
+    }
+
+    /// The path holds escapes that are not text.
+    pub(super) fn bad_path() -> Self {
+        Self::new(
+            StatusCode::BAD_REQUEST,
+            "invalid_path",
+            "The path is not valid.",
+        )
+    }
+}
+
+impl From<Refusal> for ApiError {
+    fn from(refusal: Refusal) -> Self {
+        let status = match refusal.code {
+            Code::ModelNotFound => StatusCode::NOT_FOUND,
+            _ => StatusCode::BAD_REQUEST,
+        };
+        let mut error = Self::new(status, refusal.code.as_str(), refusal.message);
+        error.error.param = refusal.param;
+        error
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let body = Json(ErrorBody { error: self.error });
+        let mut response = (self.status, body).into_response();
+        if let Some(after) = self.retry_after {
+            let seconds = HeaderValue::from(after.as_secs().max(1));
+            response.headers_mut().insert(header::RETRY_AFTER, seconds);
+        }
+        response
+    }
+}
+
+/// Answers for routes that there are not.
+pub(super) async fn unknown_route(method: Method, uri: Uri) -> ApiError {
+    let message = format!("There is no route {method} {}.", uri.path());
+    ApiError::new(StatusCode::NOT_FOUND, "not_found", message)
+}
+
+/// Answers for methods that a route does not have.
+pub(super) async fn wrong_method(method: Method, uri: Uri) -> ApiError {
+    let message = format!("The route {} does not take {method}.", uri.path());
+    ApiError::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "method_not_allowed",
+        message,
+    )
+}
+
+/// Answers after a handler's panic, which stays in the log.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the layer hands over the box"
+)]
+pub(super) fn panicked(panic: Box<dyn Any + Send>) -> Response {
+    let text = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied());
+    tracing::error!(panic = text.unwrap_or("no text"), "a handler panicked");
+    ApiError::internal().into_response()
+}

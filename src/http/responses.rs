@@ -1,0 +1,80 @@
+//! `/v1/responses`.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    body::Bytes,
+    extract::State,
+    http::HeaderValue,
+    response::{IntoResponse, Response},
+};
+
+use super::{AppState, body::JsonBody, error::ApiError, sse};
+use crate::{
+    conversation::Status,
+    responses::{CreateError, Prepared, RunningTurn},
+    translate::{inbound, outbound, parse},
+    wire::CreateRequest,
+};
+
+/// `POST /v1/responses`. Every check comes before the first byte of a stream.
+pub(super) async fn create(
+    State(state): State<AppState>,
+    JsonBody(body): JsonBody,
+) -> Result<Response, ApiError> {
+    let refuse = |error| ApiError::of_create(error, state.options.retry_after);
+    let Ready { prepared, stream } = ready(&state, body).await.map_err(refuse)?;
+    let turn = state.service.start(prepared).await.map_err(refuse)?;
+    let warm = HeaderValue::from(turn.cached_tokens());
+    let mut response = match stream {
+        true => sse::respond(turn, &state.options),
+        false => whole(turn).await?,
+    };
+    response.headers_mut().insert("x-stemma-warm", warm);
+    Ok(response)
+}
+
+/// Answers when the turn has ended.
+async fn whole(turn: RunningTurn) -> Result<Response, ApiError> {
+    let record = turn.finish().await;
+    match record.status {
+        Status::Failed(failure) => Err(ApiError::of_failure(failure)),
+        _ => Ok(Json(outbound::response(&record)).into_response()),
+    }
+}
+
+/// A request that can be answered.
+struct Ready {
+    prepared: Prepared,
+    stream: bool,
+}
+
+/// Parses, checks, renders and tokenises, on a thread where that holds nobody up, and not for more
+/// requests at once than there are processors.
+async fn ready(state: &AppState, body: Bytes) -> Result<Ready, CreateError> {
+    let permit = Arc::clone(&state.preparing).acquire_owned().await;
+    let worker = state.clone();
+    let span = tracing::Span::current();
+    let work = move || {
+        // Held until the work is done, even if nobody waits for it any more.
+        let _permit = permit;
+        span.in_scope(|| prepare(&worker, &body))
+    };
+    let done = tokio::task::spawn_blocking(work).await;
+    // A panic goes on as if it had happened here.
+    done.unwrap_or_else(|error| match error.try_into_panic() {
+        Ok(panic) => std::panic::resume_unwind(panic),
+        Err(_) => Err(CreateError::ShuttingDown),
+    })
+}
+
+fn prepare(state: &AppState, body: &[u8]) -> Result<Ready, CreateError> {
+    let parsed = parse::parse::<CreateRequest>(body)?;
+    state.unknown_fields.log(&parsed.unknown);
+    let request = parsed.value;
+    let stream = request.stream.unwrap_or(false);
+    let turn = inbound::turn(request)?;
+    let prepared = state.service.prepare(turn)?;
+    Ok(Ready { prepared, stream })
+}

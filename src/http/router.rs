@@ -1,0 +1,54 @@
+//! The route table, and what surrounds every route.
+
+use axum::{
+    Router, middleware,
+    routing::{get, post},
+};
+use tower_http::{
+    catch_panic::CatchPanicLayer,
+    decompression::RequestDecompressionLayer,
+    limit::RequestBodyLimitLayer,
+    request_id::{PropagateRequestIdLayer, SetRequestIdLayer},
+    trace::{DefaultOnResponse, TraceLayer},
+};
+use tracing::Level;
+
+use super::{AppState, error, health, intake, models, request_id, responses};
+
+/// The API, which is served both under `/v1` and without it.
+fn api() -> Router<AppState> {
+    Router::new()
+        .route("/responses", post(responses::create))
+        .route("/models", get(models::list))
+        .route("/models/{*id}", get(models::retrieve))
+}
+
+/// The whole server.
+pub fn router(state: AppState) -> Router {
+    let routes = Router::new()
+        .route("/health", get(health::health))
+        .merge(api())
+        .nest("/v1", api())
+        .fallback(error::unknown_route)
+        .method_not_allowed_fallback(error::wrong_method);
+    surround(routes, &state).with_state(state)
+}
+
+/// The last layer is the outermost: it sees a request first.
+fn surround(routes: Router<AppState>, state: &AppState) -> Router<AppState> {
+    let respond = DefaultOnResponse::new().level(Level::INFO);
+    let new_id = request_id::NewRequestId::new(state.entropy.clone());
+    routes
+        .layer(RequestDecompressionLayer::new())
+        .layer(RequestBodyLimitLayer::new(state.options.max_body_bytes))
+        .layer(middleware::from_fn_with_state(state.clone(), intake::check))
+        .layer(CatchPanicLayer::custom(error::panicked))
+        .layer(PropagateRequestIdLayer::x_request_id())
+        .layer(
+            TraceLayer::new_for_http()
+                .make_span_with(request_id::span)
+                .on_response(respond),
+        )
+        .layer(SetRequestIdLayer::x_request_id(new_id))
+        .layer(middleware::map_request(request_id::drop_unfit))
+}

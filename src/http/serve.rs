@@ -1,0 +1,62 @@
+//! Serving until told to stop.
+
+use std::{
+    future::{self, IntoFuture as _},
+    io,
+    pin::pin,
+    sync::Arc,
+    time::Duration,
+};
+
+use axum::serve::ListenerExt as _;
+use tokio::{net::TcpListener, sync::oneshot, time};
+
+use super::{AppState, router};
+
+/// Of the time to stop in, what is kept for telling clients the end.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// Serves until `signal`. Then accepts nothing more, lets running turns go on within `grace`, ends
+/// those that are left so that each still gets its terminal event, and returns after `grace` at
+/// the latest.
+///
+/// # Errors
+/// When the listener fails.
+pub async fn serve(
+    listener: TcpListener,
+    state: AppState,
+    signal: impl Future<Output = ()> + Send + 'static,
+    grace: Duration,
+) -> io::Result<()> {
+    let service = Arc::clone(&state.service);
+    let listener = listener.tap_io(|stream| {
+        // A token is a small packet that must not wait for the next.
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "TCP_NODELAY could not be set");
+        }
+    });
+    let (stopping, stopped) = oneshot::channel();
+    let stop = async move {
+        signal.await;
+        let _ = stopping.send(());
+    };
+    let server = axum::serve(listener, router(state)).with_graceful_shutdown(stop);
+    let deadline = async move {
+        if stopped.await.is_err() {
+            // The server has ended by itself, and is about to say how.
+            return future::pending().await;
+        }
+        tracing::info!("shutting down");
+        let until = time::Instant::now() + grace;
+        let turns_grace = grace.saturating_sub(FAREWELL.min(grace / 2));
+        let _ = time::timeout_at(until, service.shutdown(turns_grace)).await;
+        time::sleep_until(until).await;
+    };
+    tokio::select! {
+        served = pin!(server.into_future()) => served,
+        () = deadline => {
+            tracing::warn!("closing connections that are still open");
+            Ok(())
+        }
+    }
+}

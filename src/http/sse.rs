@@ -1,0 +1,105 @@
+//! Server-sent events: one write per frame, and signs of life in between.
+
+use std::{collections::VecDeque, convert::Infallible, time::Duration};
+
+use axum::{
+    body::{Body, Bytes},
+    http::header,
+    response::{IntoResponse, Response},
+};
+use futures::stream;
+use tokio::time::{Instant, timeout};
+
+use super::HttpOptions;
+use crate::{
+    responses::{RunningTurn, TurnEvent},
+    translate::stream::Events,
+    wire::Event,
+};
+
+/// A line that clients pass over.
+const COMMENT: &[u8] = b": still here\n\n";
+
+/// Streams a turn. Dropping the body cancels the generation.
+pub(super) fn respond(turn: RunningTurn, options: &HttpOptions) -> Response {
+    let frames = stream::unfold(Frames::new(turn, options), async |mut frames| {
+        let frame = frames.next().await?;
+        Some((Ok::<_, Infallible>(frame), frames))
+    });
+    let headers = [
+        (header::CONTENT_TYPE.as_str(), "text/event-stream"),
+        (header::CACHE_CONTROL.as_str(), "no-cache"),
+        // Tells nginx and its like not to collect what should arrive at once.
+        ("x-accel-buffering", "no"),
+    ];
+    (headers, Body::from_stream(frames)).into_response()
+}
+
+/// The frames of one stream.
+struct Frames {
+    turn: RunningTurn,
+    /// Gone with the terminal event.
+    events: Option<Events>,
+    ready: VecDeque<Bytes>,
+    last_event: Instant,
+    keep_alive: Duration,
+    in_progress_repeat: Duration,
+}
+
+impl Frames {
+    fn new(turn: RunningTurn, options: &HttpOptions) -> Self {
+        let (events, first) = Events::start(turn.record());
+        Self {
+            turn,
+            events: Some(events),
+            ready: first.iter().map(frame).collect(),
+            last_event: Instant::now(),
+            keep_alive: options.keep_alive,
+            in_progress_repeat: options.in_progress_repeat,
+        }
+    }
+
+    /// The next frame; `None` after the terminal event.
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(frame) = self.ready.pop_front() {
+                return Some(frame);
+            }
+            self.events.as_ref()?;
+            match timeout(self.keep_alive, self.turn.next()).await {
+                Ok(Some(event)) => self.take(event),
+                Ok(None) => return None,
+                Err(_) => self.sign_of_life(),
+            }
+        }
+    }
+
+    fn take(&mut self, event: TurnEvent) {
+        let events = match event {
+            TurnEvent::Answer(event) => self.events.as_mut().map(|events| events.answer(event)),
+            TurnEvent::Ended(record) => self.events.take().map(|events| events.end(&record)),
+        };
+        self.last_event = Instant::now();
+        self.ready.extend(events.iter().flatten().map(frame));
+    }
+
+    fn sign_of_life(&mut self) {
+        if self.last_event.elapsed() < self.in_progress_repeat {
+            self.ready.push_back(Bytes::from_static(COMMENT));
+        } else if let Some(events) = &mut self.events {
+            let event = events.still_in_progress(self.turn.record());
+            self.ready.push_back(frame(&event));
+            self.last_event = Instant::now();
+        }
+    }
+}
+
+fn frame(event: &Event) -> Bytes {
+    let mut bytes = format!("event: {}\ndata: ", event.name).into_bytes();
+    if let Err(error) = serde_json::to_writer(&mut bytes, event) {
+        // Events are plain data; there is nothing in them that JSON cannot say.
+        tracing::error!(%error, event = event.name, "an event could not be written");
+    }
+    bytes.extend_from_slice(b"\n\n");
+    bytes.into()
+}

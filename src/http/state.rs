@@ -1,0 +1,59 @@
+//! What the handlers share.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::sync::Semaphore;
+
+use super::unknown::UnknownFields;
+use crate::{clock::Entropy, limits, responses::Service};
+
+/// Settings of the HTTP side.
+#[derive(Debug, Clone)]
+pub struct HttpOptions {
+    /// Largest request body, after decompression.
+    pub max_body_bytes: usize,
+    /// A stream that is silent for this long sends a comment, so that nobody between takes it for
+    /// dead.
+    pub keep_alive: Duration,
+    /// A stream without an event for this long repeats `response.in_progress`, for clients that do
+    /// not count comments.
+    pub in_progress_repeat: Duration,
+    /// When a client that was turned away should try again.
+    pub retry_after: Duration,
+}
+
+impl Default for HttpOptions {
+    fn default() -> Self {
+        Self {
+            max_body_bytes: limits::BODY_BYTES_MAX,
+            keep_alive: Duration::from_secs(10),
+            in_progress_repeat: Duration::from_secs(30),
+            retry_after: Duration::from_secs(1),
+        }
+    }
+}
+
+/// What the handlers share; clones are the same.
+#[derive(Clone)]
+pub struct AppState {
+    pub(super) service: Arc<Service>,
+    pub(super) options: Arc<HttpOptions>,
+    pub(super) entropy: Arc<dyn Entropy>,
+    pub(super) unknown_fields: Arc<UnknownFields>,
+    /// Permits for work that takes a processor for as long as a long prompt needs.
+    pub(super) preparing: Arc<Semaphore>,
+}
+
+impl AppState {
+    /// The state of a server of `service`; `entropy` makes request ids.
+    pub fn new(service: Arc<Service>, options: HttpOptions, entropy: Arc<dyn Entropy>) -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            service,
+            options: Arc::new(options),
+            entropy,
+            unknown_fields: Arc::default(),
+            preparing: Arc::new(Semaphore::new(processors)),
+        }
+    }
+}

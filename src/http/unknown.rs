@@ -1,0 +1,47 @@
+//! Request fields that nobody here knows: named in the log, once each.
+
+use std::{
+    collections::HashSet,
+    sync::{Mutex, PoisonError},
+};
+
+use crate::limits::{UNKNOWN_FIELD_CHARS_MAX, UNKNOWN_FIELDS_NAMED_MAX};
+
+/// The unknown fields that the log has named.
+#[derive(Debug, Default)]
+pub(super) struct UnknownFields(Mutex<HashSet<String>>);
+
+impl UnknownFields {
+    /// Names those in the log that it has not named yet.
+    pub(super) fn log(&self, fields: &[String]) {
+        for field in fields {
+            if let Some(field) = self.first_time(field) {
+                tracing::warn!(?field, "ignoring a request field that is not known");
+            }
+        }
+    }
+
+    /// The name to log, if it is to be logged.
+    fn first_time(&self, field: &str) -> Option<String> {
+        let name: String = field.chars().take(UNKNOWN_FIELD_CHARS_MAX).collect();
+        let mut named = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = named.len() < UNKNOWN_FIELDS_NAMED_MAX && named.insert(name.clone());
+        is_new.then_some(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_name_comes_once_and_not_without_end() {
+        let fields = UnknownFields::default();
+        assert_eq!(fields.first_time("a").as_deref(), Some("a"));
+        assert_eq!(fields.first_time("a"), None);
+        let long = fields.first_time(&"x".repeat(1000)).expect("new");
+        assert_eq!(long.len(), UNKNOWN_FIELD_CHARS_MAX);
+        let new = (0..1000).filter(|n| fields.first_time(&n.to_string()).is_some());
+        assert_eq!(new.count(), UNKNOWN_FIELDS_NAMED_MAX - 2);
+    }
+}

@@ -1,0 +1,100 @@
+//! The models that are loaded, by the ids that requests call them.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::SamplingDefaults;
+use crate::{
+    engine::EngineHandle,
+    id::TokenId,
+    template::ChatTemplate,
+    tokenizer::Tokenizer,
+    translate::{Code, Refusal},
+};
+
+/// One loaded model, with all that a turn on it needs.
+pub struct ServedModel {
+    /// What requests call it.
+    pub id: String,
+    /// When it was loaded.
+    pub created_at: Timestamp,
+    /// Runs it.
+    pub engine: EngineHandle,
+    /// Its tokenizer.
+    pub tokenizer: Tokenizer,
+    /// Its chat template; base models have none.
+    pub template: Option<Arc<ChatTemplate>>,
+    /// Sampling settings where a request has none.
+    pub defaults: SamplingDefaults,
+    /// Most tokens of an answer where a request names no number; `None` fills the context.
+    pub max_output_tokens: Option<u64>,
+    /// Tokens that end an answer.
+    pub end_tokens: Arc<[TokenId]>,
+    /// See [`longest_token_bytes`].
+    pub longest_token_bytes: usize,
+}
+
+/// Length of the tokenizer's longest token: a text has at least its own length divided by this many
+/// tokens, so a text that is far too long can be refused without being tokenised.
+pub fn longest_token_bytes(tokenizer: &Tokenizer) -> usize {
+    let ids = 0..TokenId::try_from(tokenizer.vocab_size()).unwrap_or(TokenId::MAX);
+    let bytes = |id: TokenId| tokenizer.token_text(id).len();
+    ids.map(bytes).max().unwrap_or(1).max(1)
+}
+
+/// The loaded models, in the order in which they were named.
+pub struct Models {
+    models: Vec<Arc<ServedModel>>,
+}
+
+impl Models {
+    /// A registry of these models.
+    ///
+    /// # Errors
+    /// When there is none, or two share an id.
+    pub fn new(models: Vec<ServedModel>) -> Result<Self, String> {
+        if models.is_empty() {
+            return Err("no model is loaded".to_owned());
+        }
+        for (at, model) in models.iter().enumerate() {
+            if models[..at].iter().any(|earlier| earlier.id == model.id) {
+                return Err(format!("two models have the name `{}`", model.id));
+            }
+        }
+        let models = models.into_iter().map(Arc::new).collect();
+        Ok(Self { models })
+    }
+
+    /// The loaded models.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<ServedModel>> {
+        self.models.iter()
+    }
+
+    /// The model of this id.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn get(&self, id: &str) -> Result<&Arc<ServedModel>, Refusal> {
+        self.models
+            .iter()
+            .find(|model| model.id == id)
+            .ok_or_else(|| {
+                let message = format!("The model `{id}` is not loaded here.");
+                Refusal::of(Code::ModelNotFound, "model", message)
+            })
+    }
+
+    /// The model that a request means: the one of this id, or the only one.
+    pub(super) fn resolve(&self, id: Option<&str>) -> Result<&Arc<ServedModel>, Refusal> {
+        match (id, self.models.as_slice()) {
+            (Some(id), _) => self.get(id),
+            (None, [only]) => Ok(only),
+            (None, several) => {
+                let ids: Vec<&str> = several.iter().map(|model| model.id.as_str()).collect();
+                let message = format!("`model` must be one of {}.", ids.join(", "));
+                Err(Refusal::of(Code::MissingParameter, "model", message))
+            }
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! A turn from its first token to its end.
+//!
+//! Each turn runs in a task of its own, so that its end is dealt with even when nobody listens any
+//! more. A client that has gone closes the channel, which ends the turn at the next event.
+
+use std::{panic::AssertUnwindSafe, sync::Arc};
+
+use futures::FutureExt as _;
+use tokio::sync::mpsc;
+use tracing::Instrument as _;
+
+use super::{CreateError, Prepared, reader::Reader};
+use crate::{
+    clock::Clock,
+    conversation::{Answer, AnswerEvent, Failure, ItemStatus, Piece, Record, Status, Usage},
+    engine::{Finish, SubmitError, TokenEvent, TokenStream},
+    id::TokenId,
+    limits,
+};
+
+/// What is told of a turn: any number of [`TurnEvent::Answer`], then [`TurnEvent::Ended`].
+#[derive(Debug)]
+pub enum TurnEvent {
+    /// Something happened to the answer.
+    Answer(AnswerEvent),
+    /// The turn has ended; this is what is known of it from now on.
+    Ended(Box<Record>),
+}
+
+/// A turn that has begun. Dropping it cancels the generation.
+#[derive(Debug)]
+pub struct RunningTurn {
+    record: Record,
+    cached_tokens: u64,
+    events: mpsc::Receiver<TurnEvent>,
+    ended: bool,
+}
+
+impl RunningTurn {
+    /// The response at its beginning.
+    pub fn record(&self) -> &Record {
+        &self.record
+    }
+
+    /// Tokens of the prompt that come from the prefix cache.
+    pub fn cached_tokens(&self) -> u64 {
+        self.cached_tokens
+    }
+
+    /// The next event; `None` after [`TurnEvent::Ended`], which comes exactly once. May be dropped
+    /// while waiting without losing an event.
+    pub async fn next(&mut self) -> Option<TurnEvent> {
+        if self.ended {
+            return None;
+        }
+        let event = self.events.recv().await.unwrap_or_else(|| {
+            TurnEvent::Ended(Box::new(Record {
+                status: Status::Failed(Failure::Server),
+                ..self.record.clone()
+            }))
+        });
+        self.ended = matches!(event, TurnEvent::Ended(_));
+        Some(event)
+    }
+
+    /// Waits for the end.
+    pub async fn finish(mut self) -> Record {
+        while let Some(event) = self.next().await {
+            if let TurnEvent::Ended(record) = event {
+                return *record;
+            }
+        }
+        self.record
+    }
+}
+
+/// How a generation ended.
+#[derive(Debug)]
+enum Ending {
+    /// By one of the model's end tokens.
+    EndToken,
+    /// By a stop text.
+    StopText,
+    /// By a limit.
+    Cut,
+    /// By a failure.
+    Failed(Failure),
+    /// By the client, who has gone.
+    Abandoned,
+}
+
+/// Submits a turn's job and, once the engine has it, lets the turn run.
+pub(super) async fn run(
+    prepared: Prepared,
+    clock: Arc<dyn Clock>,
+) -> Result<RunningTurn, CreateError> {
+    let Prepared { model, job, record } = prepared;
+    let input_tokens = job.prompt.len() as u64;
+    let mut tokens = model.engine.submit(job).map_err(refusal_of)?;
+    let cached_tokens = accepted(&mut tokens).await?;
+    let (sender, events) = mpsc::channel(limits::TURN_EVENTS_MAX);
+    let task = TurnTask {
+        reader: Reader::new(&model.tokenizer, record.turn.stop.clone()),
+        answer: Answer::new(record.id),
+        usage: Usage {
+            input_tokens,
+            cached_tokens,
+            ..Usage::default()
+        },
+        record: record.clone(),
+        clock,
+        listener: sender,
+    };
+    tokio::spawn(task.run(tokens).in_current_span());
+    Ok(RunningTurn {
+        record,
+        cached_tokens,
+        events,
+        ended: false,
+    })
+}
+
+fn refusal_of(error: SubmitError) -> CreateError {
+    match error {
+        SubmitError::QueueFull => CreateError::Busy,
+        SubmitError::ShutDown => CreateError::ShuttingDown,
+        other => CreateError::Broken(format!("the engine refuses a job: {other}")),
+    }
+}
+
+/// Waits until the engine has the job; gives the number of tokens it need not read.
+async fn accepted(tokens: &mut TokenStream) -> Result<u64, CreateError> {
+    match tokens.next().await {
+        Some(TokenEvent::Accepted { cached_tokens }) => Ok(cached_tokens as u64),
+        Some(TokenEvent::Finished(Finish::Cancelled)) => Err(CreateError::ShuttingDown),
+        other => Err(CreateError::Broken(format!(
+            "the engine begins a job with {other:?}"
+        ))),
+    }
+}
+
+struct TurnTask {
+    reader: Reader,
+    answer: Answer,
+    usage: Usage,
+    record: Record,
+    clock: Arc<dyn Clock>,
+    listener: mpsc::Sender<TurnEvent>,
+}
+
+/// The client has gone.
+struct Gone;
+
+impl TurnTask {
+    async fn run(mut self, tokens: TokenStream) {
+        let generation = AssertUnwindSafe(self.generate(tokens)).catch_unwind();
+        let ending = generation.await.unwrap_or_else(|_| {
+            // The panic hook has said what and where.
+            tracing::error!(response = %self.record.id, "the turn panicked");
+            Ending::Failed(Failure::Server)
+        });
+        self.end(ending).await;
+    }
+
+    /// Reads tokens until something ends them; dropping the stream then frees the engine's place.
+    async fn generate(&mut self, mut tokens: TokenStream) -> Ending {
+        loop {
+            let event = tokio::select! {
+                event = tokens.next() => event,
+                () = self.listener.closed() => return Ending::Abandoned,
+            };
+            match event {
+                Some(TokenEvent::Accepted { .. }) => {}
+                Some(TokenEvent::Token(token)) => match self.read(token.id).await {
+                    Ok(false) => {}
+                    Ok(true) => return Ending::StopText,
+                    Err(Gone) => return Ending::Abandoned,
+                },
+                Some(TokenEvent::Finished(finish)) => return ending_of(finish),
+                None => return Ending::Failed(Failure::Server),
+            }
+        }
+    }
+
+    /// Takes a token; says whether a stop text ends the answer.
+    async fn read(&mut self, token: TokenId) -> Result<bool, Gone> {
+        self.usage.output_tokens += 1;
+        let read = self.reader.token(token);
+        self.add(read.pieces).await?;
+        Ok(read.stopped)
+    }
+
+    async fn add(&mut self, pieces: Vec<Piece>) -> Result<(), Gone> {
+        for piece in pieces {
+            let events = self.answer.push(piece);
+            self.tell(events).await?;
+        }
+        Ok(())
+    }
+
+    async fn tell(&mut self, events: Vec<AnswerEvent>) -> Result<(), Gone> {
+        for event in events {
+            let told = self.listener.send(TurnEvent::Answer(event)).await;
+            told.map_err(|_| Gone)?;
+        }
+        Ok(())
+    }
+
+    /// The one place where a turn ends. The client learns of it last.
+    async fn end(mut self, ending: Ending) {
+        let status = match ending {
+            Ending::EndToken | Ending::StopText => Status::Completed,
+            Ending::Cut => Status::Cut,
+            Ending::Failed(failure) => Status::Failed(failure),
+            Ending::Abandoned => return self.log(&ending),
+        };
+        if self.close(&ending, &status).await.is_err() {
+            return self.log(&Ending::Abandoned);
+        }
+        self.log(&ending);
+        let completed_at = self.clock.now().max(self.record.created_at);
+        // What the engine has read of a prompt it keeps for the next.
+        self.usage.cache_write_tokens = self.usage.input_tokens - self.usage.cached_tokens;
+        let record = Record {
+            completed_at: (status == Status::Completed).then_some(completed_at),
+            status,
+            output: self.answer.into_items(),
+            usage: Some(self.usage),
+            ..self.record
+        };
+        // A client that has gone by now has missed the end only.
+        let _ = self.listener.send(TurnEvent::Ended(Box::new(record))).await;
+    }
+
+    /// Completes or breaks off the items.
+    async fn close(&mut self, ending: &Ending, status: &Status) -> Result<(), Gone> {
+        let ended_by_model = matches!(ending, Ending::EndToken);
+        let rest = self.reader.finish(ended_by_model);
+        self.add(rest).await?;
+        let last = match status {
+            Status::Failed(_) => self.answer.break_off(),
+            Status::Cut => self.answer.finish(ItemStatus::Incomplete),
+            Status::Completed | Status::InProgress => self.answer.finish(ItemStatus::Completed),
+        };
+        self.tell(last).await
+    }
+
+    fn log(&self, ending: &Ending) {
+        let Usage {
+            input_tokens,
+            cached_tokens,
+            output_tokens,
+            ..
+        } = self.usage;
+        tracing::info!(
+            response = %self.record.id,
+            model = self.record.model,
+            ?ending,
+            input_tokens,
+            cached_tokens,
+            output_tokens,
+            "turn ended"
+        );
+    }
+}
+
+fn ending_of(finish: Finish) -> Ending {
+    match finish {
+        Finish::EndToken(_) => Ending::EndToken,
+        Finish::MaxTokens | Finish::ContextFull => Ending::Cut,
+        Finish::Cancelled => Ending::Failed(Failure::ShuttingDown),
+        Finish::Failed(reason) => {
+            tracing::error!(reason, "the engine failed");
+            Ending::Failed(Failure::Server)
+        }
+    }
+}

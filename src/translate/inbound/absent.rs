@@ -1,0 +1,112 @@
+//! Parts of the API that this server does not have: refused by name, never passed over in silence.
+
+use serde_json::Value;
+
+use crate::{
+    translate::{Code, Refusal},
+    wire::CreateRequest,
+};
+
+/// Refuses a request that asks for something that is not there.
+pub(super) fn refuse(request: &CreateRequest) -> Result<(), Refusal> {
+    let reasoning = request.reasoning.as_ref();
+    let asked_for = [
+        ("background", request.background == Some(true)),
+        ("conversation", request.conversation.is_some()),
+        (
+            "previous_response_id",
+            request.previous_response_id.is_some(),
+        ),
+        ("prompt", request.prompt.is_some()),
+        (
+            "chat_template_kwargs",
+            request.chat_template_kwargs.is_some(),
+        ),
+        (
+            "reasoning.effort",
+            reasoning.is_some_and(|reasoning| reasoning.effort.is_some()),
+        ),
+        (
+            "tools",
+            request
+                .tools
+                .as_ref()
+                .is_some_and(|tools| !tools.is_empty()),
+        ),
+        (
+            "top_logprobs",
+            request.top_logprobs.is_some_and(|count| count != 0),
+        ),
+    ];
+    if let Some((param, _)) = asked_for.iter().find(|(_, asked)| *asked) {
+        return Err(Refusal::unsupported(param));
+    }
+    refuse_tool_choice(request.tool_choice.as_ref())?;
+    refuse_format(request)?;
+    refuse_truncation(request.truncation.as_deref())?;
+    refuse_include(request.include.as_deref().unwrap_or_default())
+}
+
+fn refuse_tool_choice(choice: Option<&Value>) -> Result<(), Refusal> {
+    const PARAM: &str = "tool_choice";
+    let refused = match choice {
+        None => return Ok(()),
+        Some(Value::String(name)) => match name.as_str() {
+            "auto" | "none" => return Ok(()),
+            "required" => {
+                Refusal::invalid(PARAM, "`tool_choice` cannot be `required` without `tools`.")
+            }
+            other => Refusal::invalid(
+                PARAM,
+                format!("`tool_choice` must be `auto` or `none`, not `{other}`."),
+            ),
+        },
+        Some(Value::Object(_)) => Refusal::unsupported(PARAM),
+        Some(_) => Refusal::of(
+            Code::InvalidType,
+            PARAM,
+            "`tool_choice` has the wrong type: expected a string or an object.",
+        ),
+    };
+    Err(refused)
+}
+
+fn refuse_format(request: &CreateRequest) -> Result<(), Refusal> {
+    let text = request.text.as_ref();
+    let Some(format) = text.and_then(|text| text.format.as_ref()) else {
+        return Ok(());
+    };
+    match format.kind.as_deref() {
+        Some("text") => Ok(()),
+        Some("json_object" | "json_schema") => Err(Refusal::unsupported("text.format")),
+        Some(other) => Err(Refusal::invalid(
+            "text.format.type",
+            format!("`text.format.type` must be `text`, not `{other}`."),
+        )),
+        None => Err(Refusal::missing("text.format.type")),
+    }
+}
+
+fn refuse_truncation(truncation: Option<&str>) -> Result<(), Refusal> {
+    match truncation {
+        None | Some("disabled") => Ok(()),
+        Some("auto") => Err(Refusal::unsupported("truncation")),
+        Some(other) => Err(Refusal::invalid(
+            "truncation",
+            format!("`truncation` must be `disabled`, not `{other}`."),
+        )),
+    }
+}
+
+fn refuse_include(include: &[String]) -> Result<(), Refusal> {
+    // Clients that store nothing ask for encrypted reasoning; there is none to send.
+    let refused = |name: &String| name != "reasoning.encrypted_content";
+    match include.iter().position(refused) {
+        None => Ok(()),
+        Some(at) => {
+            let message = format!("`include` of `{}` is not supported.", include[at]);
+            let param = format!("include[{at}]");
+            Err(Refusal::of(Code::UnsupportedParameter, param, message))
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! What the client wants to see again.
+
+use serde_json::Value;
+
+use crate::{
+    conversation::Labels,
+    limits::{METADATA_KEY_CHARS_MAX, METADATA_PAIRS_MAX, METADATA_VALUE_CHARS_MAX},
+    translate::{Code, Refusal},
+    wire::CreateRequest,
+};
+
+/// Checks `metadata`; the others may be any text.
+pub(super) fn labels(request: &CreateRequest) -> Result<Labels, Refusal> {
+    let metadata = request.metadata.clone().unwrap_or_default();
+    if metadata.len() > METADATA_PAIRS_MAX {
+        let count = metadata.len();
+        let message = format!("`metadata` may hold {METADATA_PAIRS_MAX} pairs, not {count}.");
+        return Err(Refusal::invalid("metadata", message));
+    }
+    for (key, value) in &metadata {
+        check_pair(key, value)?;
+    }
+    Ok(Labels {
+        metadata,
+        user: request.user.clone(),
+        safety_identifier: request.safety_identifier.clone(),
+        prompt_cache_key: request.prompt_cache_key.clone(),
+    })
+}
+
+fn check_pair(key: &str, value: &Value) -> Result<(), Refusal> {
+    if key.chars().count() > METADATA_KEY_CHARS_MAX {
+        let message =
+            format!("A key of `metadata` may have at most {METADATA_KEY_CHARS_MAX} characters.");
+        return Err(Refusal::invalid("metadata", message));
+    }
+    let param = format!("metadata.{key}");
+    let Value::String(text) = value else {
+        let message = format!("`{param}` has the wrong type: expected a string.");
+        return Err(Refusal::of(Code::InvalidType, param, message));
+    };
+    if text.chars().count() > METADATA_VALUE_CHARS_MAX {
+        let message = format!("`{param}` may have at most {METADATA_VALUE_CHARS_MAX} characters.");
+        return Err(Refusal::invalid(param, message));
+    }
+    Ok(())
+}

@@ -1,0 +1,236 @@
+//! Requests → the domain, or a refusal that names the parameter by its path.
+
+mod absent;
+mod input;
+mod labels;
+mod sampling;
+
+use crate::{
+    conversation::{Head, Item, Part, ToolChoice, ToolRules, Turn, Verbosity},
+    limits,
+    translate::{Code, Refusal},
+    wire::{CreateRequest, TextOrList},
+};
+
+/// Checks a request of `POST /v1/responses`.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn turn(request: CreateRequest) -> Result<Turn, Refusal> {
+    absent::refuse(&request)?;
+    let turn = Turn {
+        sampling: sampling::wishes(&request)?,
+        tool_rules: tool_rules(&request)?,
+        verbosity: verbosity(&request)?,
+        labels: labels::labels(&request)?,
+        max_output_tokens: at_least_one("max_output_tokens", request.max_output_tokens)?,
+        stop: stop(request.stop)?,
+        ignore_eos: request.ignore_eos.unwrap_or(false),
+        store: request.store.unwrap_or(true),
+        items: input::items(request.input)?,
+        head: Head {
+            instructions: request.instructions,
+            ..Head::default()
+        },
+        model: request.model,
+    };
+    refuse_nothing(&turn)?;
+    Ok(turn)
+}
+
+fn tool_rules(request: &CreateRequest) -> Result<ToolRules, Refusal> {
+    let choice = request.tool_choice.as_ref();
+    let none = choice.and_then(|choice| choice.as_str()) == Some("none");
+    Ok(ToolRules {
+        choice: if none {
+            ToolChoice::None
+        } else {
+            ToolChoice::Auto
+        },
+        parallel: request.parallel_tool_calls.unwrap_or(true),
+        calls_max: at_least_one("max_tool_calls", request.max_tool_calls)?,
+    })
+}
+
+fn verbosity(request: &CreateRequest) -> Result<Option<Verbosity>, Refusal> {
+    let text = request.text.as_ref();
+    match text.and_then(|text| text.verbosity.as_deref()) {
+        None => Ok(None),
+        Some("low") => Ok(Some(Verbosity::Low)),
+        Some("medium") => Ok(Some(Verbosity::Medium)),
+        Some("high") => Ok(Some(Verbosity::High)),
+        Some(_) => Err(Refusal::invalid(
+            "text.verbosity",
+            "`text.verbosity` must be `low`, `medium` or `high`.",
+        )),
+    }
+}
+
+fn at_least_one(param: &str, value: Option<i64>) -> Result<Option<u64>, Refusal> {
+    let checked = |value: i64| match u64::try_from(value) {
+        Ok(value) if value > 0 => Ok(value),
+        _ => Err(Refusal::invalid(
+            param,
+            format!("`{param}` must be at least 1, not {value}."),
+        )),
+    };
+    value.map(checked).transpose()
+}
+
+fn stop(stop: Option<TextOrList<String>>) -> Result<Vec<String>, Refusal> {
+    let stops = match stop {
+        None => Vec::new(),
+        Some(TextOrList::Text(text)) => vec![text],
+        Some(TextOrList::List(texts)) => texts,
+    };
+    let refused = |message: String| Err(Refusal::invalid("stop", message));
+    if stops.len() > limits::STOP_STRINGS_MAX {
+        let count = limits::STOP_STRINGS_MAX;
+        return refused(format!("`stop` may hold at most {count} texts."));
+    }
+    if stops.iter().any(String::is_empty) {
+        return refused("A text of `stop` may not be empty.".to_owned());
+    }
+    let chars = limits::STOP_CHARS_MAX;
+    if stops.iter().any(|text| text.chars().count() > chars) {
+        return refused(format!(
+            "A text of `stop` may have at most {chars} characters."
+        ));
+    }
+    Ok(stops)
+}
+
+/// A model that is given nothing makes something up; a client that sent nothing made a mistake.
+fn refuse_nothing(turn: &Turn) -> Result<(), Refusal> {
+    let instructions = turn.head.instructions.as_deref().unwrap_or_default();
+    if says_something(instructions) || turn.items.iter().any(item_says_something) {
+        return Ok(());
+    }
+    Err(Refusal::of(
+        Code::EmptyInput,
+        "input",
+        "Nothing to answer: neither `input` nor `instructions` holds any text.",
+    ))
+}
+
+fn item_says_something(item: &Item) -> bool {
+    match item {
+        Item::Message(message) => message
+            .content
+            .iter()
+            .any(|Part::Text(text)| says_something(text)),
+        Item::FunctionCall(_) | Item::FunctionOutput(_) => true,
+        Item::Reasoning(reasoning) => says_something(&reasoning.text),
+    }
+}
+
+fn says_something(text: &str) -> bool {
+    !text.trim().is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde::Deserialize;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::translate::parse;
+
+    #[derive(Deserialize)]
+    struct Accepted {
+        name: String,
+        request: Value,
+    }
+
+    #[derive(Deserialize)]
+    struct Refused {
+        request: Value,
+        param: String,
+        code: String,
+        says: String,
+    }
+
+    fn cases<T: for<'de> Deserialize<'de>>(file: &str) -> Vec<T> {
+        let path = format!("{}/tests/data/inbound/{file}", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(path).expect("the file of cases");
+        serde_json::from_str(&text).expect("a list of cases")
+    }
+
+    fn translate(request: &Value) -> Result<Turn, Refusal> {
+        let parsed = parse::parse(request.to_string().as_bytes())?;
+        assert!(parsed.unknown.is_empty(), "{request}: {:?}", parsed.unknown);
+        turn(parsed.value)
+    }
+
+    #[test]
+    fn what_is_accepted_becomes_this() {
+        for Accepted { name, request } in cases("accepted.json") {
+            let turn = translate(&request).expect(&name);
+            insta::assert_debug_snapshot!(name.replace(' ', "_"), turn);
+        }
+    }
+
+    #[test]
+    fn what_is_refused_names_the_parameter() {
+        for case in cases::<Refused>("refused.json") {
+            let request = &case.request;
+            let refusal = translate(request).expect_err(&request.to_string());
+            assert_eq!(refusal.param.as_deref(), Some(&*case.param), "{request}");
+            assert_eq!(refusal.code.as_str(), case.code, "{request}");
+            assert!(refusal.message.contains(&case.says), "{request}: {refusal}");
+        }
+    }
+
+    fn any_json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            "[a-z_]{0,8}|message|user|input_text".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(3, 12, 4, |inner| {
+            let key = "[a-z_]{0,8}|type|role|content|text|format";
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::hash_map(key, inner, 0..4)
+                    .prop_map(|pairs| pairs.into_iter().collect::<Value>()),
+            ]
+        })
+    }
+
+    proptest! {
+        /// Whatever stands in a field, there is a turn or a refusal.
+        #[test]
+        fn anything_in_any_field_is_answered(
+            field in prop::sample::select(vec![
+                "model", "input", "instructions", "stream", "store", "metadata", "temperature",
+                "max_output_tokens", "top_k", "logit_bias", "seed", "stop", "tools", "tool_choice",
+                "text", "reasoning", "include", "truncation", "background", "prompt", "frob",
+            ]),
+            value in any_json(),
+        ) {
+            let request = serde_json::json!({"input": "x", field: value});
+            if let Ok(parsed) = parse::parse(request.to_string().as_bytes())
+                && let Err(refusal) = turn(parsed.value)
+            {
+                prop_assert!(refusal.param.is_some(), "{refusal}");
+            }
+        }
+    }
+
+    #[test]
+    fn long_stop_texts_and_metadata_are_refused_by_characters() {
+        let fits = "é".repeat(limits::METADATA_VALUE_CHARS_MAX);
+        let request = |metadata: &str, stop: &str| {
+            translate(&serde_json::json!({"input": "x", "metadata": {"a": metadata}, "stop": stop}))
+        };
+        let stop = "é".repeat(limits::STOP_CHARS_MAX);
+        assert!(request(&fits, &stop).is_ok());
+        let refused = request(&format!("{fits}x"), &stop).expect_err("too long");
+        assert_eq!(refused.param.as_deref(), Some("metadata.a"));
+        let refused = request(&fits, &format!("{stop}x")).expect_err("too long");
+        assert_eq!(refused.param.as_deref(), Some("stop"));
+    }
+}

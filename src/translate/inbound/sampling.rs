@@ -1,0 +1,71 @@
+//! How tokens are to be chosen: ranges.
+
+use std::{collections::BTreeMap, ops::RangeInclusive};
+
+use crate::{conversation::SamplingWishes, translate::Refusal, wire::CreateRequest};
+
+/// Checks every number that reaches the sampler.
+pub(super) fn wishes(request: &CreateRequest) -> Result<SamplingWishes, Refusal> {
+    Ok(SamplingWishes {
+        temperature: within("temperature", request.temperature, 0.0..=2.0)?,
+        top_p: top_p(request.top_p)?,
+        top_k: top_k(request.top_k)?,
+        min_p: within("min_p", request.min_p, 0.0..=1.0)?,
+        repetition_penalty: within("repetition_penalty", request.repetition_penalty, 0.1..=10.0)?,
+        presence_penalty: within("presence_penalty", request.presence_penalty, -2.0..=2.0)?,
+        frequency_penalty: within("frequency_penalty", request.frequency_penalty, -2.0..=2.0)?,
+        logit_bias: logit_bias(request.logit_bias.as_ref())?,
+        seed: request.seed.map(i64::cast_unsigned),
+    })
+}
+
+fn within(
+    param: &str,
+    value: Option<f64>,
+    range: RangeInclusive<f64>,
+) -> Result<Option<f64>, Refusal> {
+    match value {
+        Some(value) if !range.contains(&value) => {
+            let (low, high) = range.into_inner();
+            let message = format!("`{param}` must be between {low} and {high}, not {value}.");
+            Err(Refusal::invalid(param, message))
+        }
+        other => Ok(other),
+    }
+}
+
+fn top_p(value: Option<f64>) -> Result<Option<f64>, Refusal> {
+    match value {
+        Some(0.0) => Err(Refusal::invalid(
+            "top_p",
+            "`top_p` must be above 0 and at most 1.",
+        )),
+        other => within("top_p", other, 0.0..=1.0),
+    }
+}
+
+/// Both 0 and -1 are in use for "keep all".
+fn top_k(value: Option<i64>) -> Result<Option<u32>, Refusal> {
+    let checked = |value: i64| match value {
+        -1 => Ok(0),
+        _ => u32::try_from(value).map_err(|_| {
+            let most = u32::MAX;
+            let message = format!("`top_k` must be between 0 and {most}, not {value}.");
+            Refusal::invalid("top_k", message)
+        }),
+    };
+    value.map(checked).transpose()
+}
+
+fn logit_bias(biases: Option<&BTreeMap<String, f64>>) -> Result<Vec<(u32, f64)>, Refusal> {
+    let checked = |(key, &bias): (&String, &f64)| {
+        let param = format!("logit_bias.{key}");
+        let Ok(token) = key.parse() else {
+            let message = format!("The keys of `logit_bias` are token ids, which `{key}` is not.");
+            return Err(Refusal::invalid(param, message));
+        };
+        within(&param, Some(bias), -100.0..=100.0)?;
+        Ok((token, bias))
+    };
+    biases.into_iter().flatten().map(checked).collect()
+}

@@ -1,0 +1,242 @@
+//! The domain → response objects.
+
+use jiff::Timestamp;
+
+use crate::{
+    conversation::{
+        Failure, FunctionTool, ItemStatus, Output, OutputItem, Record, Status, ToolChoice, Usage,
+        Verbosity,
+    },
+    wire::{ErrorObject, Response, response as wire},
+};
+
+/// The response object of a response, as far as it has come.
+pub fn response(record: &Record) -> Response {
+    let turn = &record.turn;
+    let labels = &turn.labels;
+    Response {
+        id: record.id.to_string(),
+        object: "response",
+        created_at: record.created_at.as_second(),
+        completed_at: record.completed_at.map(Timestamp::as_second),
+        status: status(&record.status),
+        error: error(&record.status),
+        incomplete_details: (record.status == Status::Cut).then_some(wire::IncompleteDetails {
+            reason: "max_output_tokens",
+        }),
+        model: record.model.clone(),
+        instructions: turn.head.instructions.clone(),
+        previous_response_id: None,
+        output: record.output.iter().map(item).collect(),
+        output_text: output_text(&record.output),
+        tools: turn.head.tools.iter().map(tool).collect(),
+        tool_choice: match turn.tool_rules.choice {
+            ToolChoice::Auto => "auto",
+            ToolChoice::None => "none",
+        },
+        parallel_tool_calls: turn.tool_rules.parallel,
+        max_tool_calls: turn.tool_rules.calls_max,
+        truncation: "disabled",
+        text: wire::TextConfig {
+            format: wire::TextFormat { kind: "text" },
+            verbosity: turn.verbosity.map(verbosity),
+        },
+        reasoning: wire::ReasoningConfig {
+            effort: None,
+            summary: None,
+        },
+        temperature: record.settings.temperature,
+        top_p: record.settings.top_p,
+        presence_penalty: record.settings.presence_penalty,
+        frequency_penalty: record.settings.frequency_penalty,
+        top_logprobs: 0,
+        max_output_tokens: turn.max_output_tokens,
+        store: turn.store,
+        background: false,
+        service_tier: "default",
+        metadata: labels.metadata.clone(),
+        safety_identifier: labels.safety_identifier.clone(),
+        prompt_cache_key: labels.prompt_cache_key.clone(),
+        user: labels.user.clone(),
+        usage: record.usage.as_ref().map(usage),
+    }
+}
+
+/// One item of the output.
+pub fn item(item: &OutputItem) -> wire::OutputItem {
+    let id = item.id.clone();
+    let status = item_status(item.status);
+    match &item.content {
+        Output::Message(text) => wire::OutputItem::Message {
+            id,
+            status,
+            role: "assistant",
+            content: vec![text_part(text.clone())],
+        },
+        Output::Reasoning(text) => wire::OutputItem::Reasoning {
+            id,
+            status,
+            summary: [],
+            content: vec![reasoning_part(text.clone())],
+        },
+        Output::FunctionCall(call) => wire::OutputItem::FunctionCall {
+            id,
+            status,
+            call_id: call.call_id.clone(),
+            name: call.name.clone(),
+            arguments: call.arguments.clone(),
+        },
+    }
+}
+
+/// What a client is told of a failure.
+pub fn failure(failure: Failure) -> ErrorObject {
+    ErrorObject {
+        message: failure_text(failure).to_owned(),
+        kind: "server_error",
+        param: None,
+        code: Some("server_error"),
+    }
+}
+
+fn failure_text(failure: Failure) -> &'static str {
+    match failure {
+        Failure::Server => "The server had an error while generating the response.",
+        Failure::ShuttingDown => "The server is shutting down.",
+    }
+}
+
+fn status(status: &Status) -> &'static str {
+    match status {
+        Status::InProgress => "in_progress",
+        Status::Completed => "completed",
+        Status::Cut => "incomplete",
+        Status::Failed(_) => "failed",
+    }
+}
+
+fn error(status: &Status) -> Option<wire::ResponseError> {
+    match status {
+        Status::Failed(failure) => Some(wire::ResponseError {
+            code: "server_error",
+            message: failure_text(*failure).to_owned(),
+        }),
+        Status::InProgress | Status::Completed | Status::Cut => None,
+    }
+}
+
+fn item_status(status: ItemStatus) -> &'static str {
+    match status {
+        ItemStatus::InProgress => "in_progress",
+        ItemStatus::Completed => "completed",
+        ItemStatus::Incomplete => "incomplete",
+    }
+}
+
+/// The part that a message has.
+pub(super) fn text_part(text: String) -> wire::OutputPart {
+    wire::OutputPart::OutputText {
+        text,
+        annotations: [],
+        logprobs: [],
+    }
+}
+
+/// The part that a reasoning item has.
+pub(super) fn reasoning_part(text: String) -> wire::OutputPart {
+    wire::OutputPart::ReasoningText { text }
+}
+
+/// The text of all messages, as clients' libraries compute it too.
+fn output_text(output: &[OutputItem]) -> String {
+    let text = |item: &'_ OutputItem| match &item.content {
+        Output::Message(text) => text.clone(),
+        Output::Reasoning(_) | Output::FunctionCall(_) => String::new(),
+    };
+    output.iter().map(text).collect()
+}
+
+fn tool(tool: &FunctionTool) -> wire::FunctionTool {
+    wire::FunctionTool {
+        kind: "function",
+        name: tool.name.clone(),
+        description: tool.description.clone(),
+        parameters: tool.parameters.clone(),
+        strict: tool.strict,
+    }
+}
+
+fn verbosity(verbosity: Verbosity) -> &'static str {
+    match verbosity {
+        Verbosity::Low => "low",
+        Verbosity::Medium => "medium",
+        Verbosity::High => "high",
+    }
+}
+
+fn usage(usage: &Usage) -> wire::Usage {
+    wire::Usage {
+        input_tokens: usage.input_tokens,
+        input_tokens_details: wire::InputTokensDetails {
+            cached_tokens: usage.cached_tokens,
+            cache_write_tokens: usage.cache_write_tokens,
+        },
+        output_tokens: usage.output_tokens,
+        output_tokens_details: wire::OutputTokensDetails {
+            reasoning_tokens: usage.reasoning_tokens,
+        },
+        total_tokens: usage.input_tokens + usage.output_tokens,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        conversation::{Answer, Piece},
+        translate::sample,
+    };
+
+    fn answered() -> Vec<OutputItem> {
+        let mut answer = Answer::new(sample::record().id);
+        for piece in [
+            Piece::Reasoning("Hm.".into()),
+            Piece::Text("It ".into()),
+            Piece::Text("depends.".into()),
+            Piece::Call { name: "f".into() },
+        ] {
+            answer.push(piece);
+        }
+        answer.finish(ItemStatus::Completed);
+        answer.into_items()
+    }
+
+    #[test]
+    fn a_completed_response_has_every_key() {
+        let record = Record {
+            status: Status::Completed,
+            completed_at: Timestamp::from_second(5).ok(),
+            output: answered(),
+            usage: Some(sample::usage()),
+            ..sample::record()
+        };
+        insta::assert_json_snapshot!(response(&record));
+    }
+
+    #[test]
+    fn each_status_shows_what_belongs_to_it() {
+        let shown = |status: Status| {
+            let shown = response(&Record {
+                status,
+                ..sample::record()
+            });
+            let reason = shown.incomplete_details.map(|details| details.reason);
+            (shown.status, reason, shown.error.map(|error| error.code))
+        };
+        assert_eq!(shown(Status::InProgress), ("in_progress", None, None));
+        let cut = ("incomplete", Some("max_output_tokens"), None);
+        assert_eq!(shown(Status::Cut), cut);
+        let failed = ("failed", None, Some("server_error"));
+        assert_eq!(shown(Status::Failed(Failure::Server)), failed);
+    }
+}

@@ -1,0 +1,118 @@
+//! Why a request is not answered, with the parameter at fault.
+
+use crate::limits;
+
+/// A request that cannot be answered as it stands. All of this is for the client.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Refusal {
+    /// The kind.
+    pub code: Code,
+    /// Path of the field at fault, such as `input[2].content[0].type`.
+    pub param: Option<String>,
+    /// What is wrong, in words.
+    pub message: String,
+}
+
+/// Kinds of refusals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Code {
+    /// The body is not JSON, or goes beyond what JSON may hold here.
+    InvalidJson,
+    /// A value has the wrong JSON type.
+    InvalidType,
+    /// A value is out of range or not one of those allowed.
+    InvalidValue,
+    /// Something that must be there is not.
+    MissingParameter,
+    /// The API has this, the server does not.
+    UnsupportedParameter,
+    /// The server cannot take this kind of input.
+    UnsupportedInput,
+    /// There is nothing to answer.
+    EmptyInput,
+    /// No such model is loaded.
+    ModelNotFound,
+    /// The model cannot do this.
+    UnsupportedModel,
+    /// The model's chat template refused the conversation.
+    TemplateRefused,
+    /// The prompt does not fit the model's context.
+    ContextLengthExceeded,
+}
+
+impl Code {
+    /// As it stands in the error object.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::InvalidJson => "invalid_json",
+            Self::InvalidType => "invalid_type",
+            Self::InvalidValue => "invalid_value",
+            Self::MissingParameter => "missing_required_parameter",
+            Self::UnsupportedParameter => "unsupported_parameter",
+            Self::UnsupportedInput => "unsupported_input",
+            Self::EmptyInput => "empty_input",
+            Self::ModelNotFound => "model_not_found",
+            Self::UnsupportedModel => "unsupported_model",
+            Self::TemplateRefused => "template_refused",
+            Self::ContextLengthExceeded => "context_length_exceeded",
+        }
+    }
+}
+
+impl Refusal {
+    /// A refusal that names no parameter.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            param: None,
+            message: clip(message.into()),
+        }
+    }
+
+    /// A refusal because of the field at this path.
+    pub fn of(code: Code, param: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            param: Some(clip(param.into())),
+            ..Self::new(code, message)
+        }
+    }
+
+    /// The API has this parameter, the server does not.
+    pub(super) fn unsupported(param: &str) -> Self {
+        let message = format!("`{param}` is not supported.");
+        Self::of(Code::UnsupportedParameter, param, message)
+    }
+
+    /// The field at this path is not one of the values allowed.
+    pub(super) fn invalid(param: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::of(Code::InvalidValue, param, message)
+    }
+
+    /// The field at this path is not there.
+    pub(super) fn missing(param: impl Into<String>) -> Self {
+        let param = param.into();
+        let message = format!("`{param}` is required.");
+        Self::of(Code::MissingParameter, param, message)
+    }
+}
+
+/// Shortens a text that may quote what a client sent.
+fn clip(mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().nth(limits::ERROR_CHARS_MAX) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotes_are_shortened_between_characters() {
+        let refusal = Refusal::new(Code::InvalidValue, "é".repeat(1_000_000));
+        assert_eq!(refusal.message.chars().count(), limits::ERROR_CHARS_MAX + 1);
+    }
+}

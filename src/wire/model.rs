@@ -1,0 +1,25 @@
+//! The objects of `/v1/models`.
+
+use serde::Serialize;
+
+/// Answer of `GET /v1/models`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ModelList {
+    /// Always `list`.
+    pub object: &'static str,
+    /// The loaded models.
+    pub data: Vec<Model>,
+}
+
+/// One loaded model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Model {
+    /// What requests call it.
+    pub id: String,
+    /// Always `model`.
+    pub object: &'static str,
+    /// When it was loaded, in seconds since 1970.
+    pub created: i64,
+    /// Always `stemma`.
+    pub owned_by: &'static str,
+}

@@ -1,0 +1,9 @@
+//! The HTTP contract, on scripted models.
+
+mod bodies;
+mod create;
+mod endings;
+mod refusals;
+mod routes;
+mod stopping;
+mod stream;

@@ -1,0 +1,109 @@
+"""What the openai package makes of a server with a scripted model; argument: its URL."""
+
+import sys
+
+import openai
+from openai.types.responses import Response, ResponseStreamEvent
+from pydantic import TypeAdapter
+
+TEXT = "Hello there, café 😀."
+url = sys.argv[1]
+client = openai.OpenAI(base_url=f"{url}/v1", api_key="x", max_retries=0)
+event_type = TypeAdapter(ResponseStreamEvent)
+
+
+def create():
+    raw = client.responses.with_raw_response.create(model="greeter", input="Hi")
+    assert raw.request_id.startswith("req_"), raw.request_id
+    strict = Response.model_validate_json(raw.text, strict=True)
+    response = raw.parse()
+    assert response.output_text == strict.output_text == TEXT, response
+    assert response.status == "completed"
+    assert response.usage.total_tokens > response.usage.output_tokens > 0
+    assert response.usage.input_tokens_details.cached_tokens == 0
+
+
+def options():
+    response = client.responses.create(
+        model="greeter",
+        input=[
+            {"role": "developer", "content": "Be brief."},
+            {"role": "user", "content": [{"type": "input_text", "text": "Hi"}]},
+        ],
+        instructions="Answer in verse.",
+        temperature=0.7,
+        max_output_tokens=2,
+        metadata={"a": "b"},
+        text={"format": {"type": "text"}},
+        truncation="disabled",
+        store=False,
+        user="u",
+    )
+    assert response.status == "incomplete"
+    assert response.incomplete_details.reason == "max_output_tokens"
+    assert response.output[0].status == "incomplete"
+    assert (response.temperature, response.metadata) == (0.7, {"a": "b"})
+    again = client.responses.create(
+        model="greeter", input=[*response.output, {"role": "user", "content": "Go on"}]
+    )
+    assert again.status == "completed"
+
+
+def raw_stream():
+    raw = client.responses.with_streaming_response.create(
+        model="greeter", input="Hi", stream=True
+    )
+    with raw as response:
+        datas = [line[6:] for line in response.iter_lines() if line.startswith("data: ")]
+    events = [event_type.validate_json(data, strict=True) for data in datas]
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+    assert events[-1].type == "response.completed"
+
+
+def stream():
+    deltas = ""
+    for event in client.responses.create(model="greeter", input="Hi", stream=True):
+        if event.type == "response.output_text.delta":
+            deltas += event.delta
+    assert deltas == TEXT, deltas
+    with client.responses.stream(model="greeter", input="Hi") as events:
+        snapshots = [e.snapshot for e in events if e.type == "response.output_text.delta"]
+        final = events.get_final_response()
+    assert snapshots[-1] == final.output_text == TEXT
+    assert final.status == "completed"
+
+
+def models():
+    assert [model.id for model in client.models.list()] == ["greeter", "failing"]
+    assert client.models.retrieve("greeter").object == "model"
+
+
+def errors():
+    for call, kind, code in [
+        (lambda: client.responses.create(model="none", input="x"), openai.NotFoundError, "model_not_found"),
+        (lambda: client.models.retrieve("a/b"), openai.NotFoundError, "model_not_found"),
+        (lambda: client.responses.create(model="greeter", input=""), openai.BadRequestError, "empty_input"),
+        (lambda: client.responses.create(model="greeter", input="x", background=True), openai.BadRequestError, "unsupported_parameter"),
+        (lambda: client.responses.retrieve("resp_1"), openai.NotFoundError, "not_found"),
+    ]:
+        try:
+            call()
+        except kind as error:
+            assert error.code == code, error
+        else:
+            raise AssertionError(f"no {kind.__name__} with {code}")
+
+
+def failure():
+    try:
+        for _ in client.responses.create(model="failing", input="x", stream=True):
+            pass
+    except openai.APIError as error:
+        assert "error" in error.message, error
+    else:
+        raise AssertionError("the failure of a stream goes unnoticed")
+
+
+for check in [create, options, raw_stream, stream, models, errors, failure]:
+    check()
+    print(f"{check.__name__}: fine")

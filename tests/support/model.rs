@@ -1,0 +1,108 @@
+//! Models that answer from a script, with a real tokenizer and a real template.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, atomic::AtomicUsize},
+};
+
+use jiff::Timestamp;
+use serde_json::Map;
+use stemma::{
+    engine::{self, EngineOptions, scripted::ScriptedExecutor},
+    id::TokenId,
+    responses::{SamplingDefaults, ServedModel, longest_token_bytes},
+    template::ChatTemplate,
+    tokenizer::{Tokenizer, TokenizerSource},
+};
+
+const CHATML: &str = "{% for message in messages %}\
+    {% if message.content == 'refuse me' %}{{ raise_exception('no such talk') }}{% endif %}\
+    {{ '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>\n' }}\
+    {% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
+
+/// A model and its script.
+pub(crate) struct Script {
+    pub(crate) id: String,
+    pub(crate) executor: ScriptedExecutor,
+    pub(crate) engine: EngineOptions,
+    pub(crate) template: Option<&'static str>,
+    pub(crate) defaults: SamplingDefaults,
+    pub(crate) max_output_tokens: Option<u64>,
+    tokenizer: Tokenizer,
+}
+
+impl Script {
+    /// A model that answers a prompt, control tokens included, with what `reply` makes of it.
+    pub(crate) fn new(id: &str, reply: impl Fn(&str) -> String + Send + 'static) -> Self {
+        let tokenizer = tokenizer();
+        let speaker = tokenizer.clone();
+        let say = move |prompt: &[TokenId]| {
+            let prompt: String = prompt.iter().map(|&id| speaker.token_text(id)).collect();
+            speaker.encode_text(&reply(&prompt), false)
+        };
+        let end = tokenizer.token_id("<|im_end|>").expect("an end token");
+        Self {
+            id: id.to_owned(),
+            executor: ScriptedExecutor::new(tokenizer.vocab_size(), end, say),
+            // Without a prefix cache, what the engine holds is what it runs.
+            engine: EngineOptions {
+                cache_bytes_max: 0,
+                ..EngineOptions::default()
+            },
+            template: Some(CHATML),
+            defaults: SamplingDefaults::default(),
+            max_output_tokens: None,
+            tokenizer,
+        }
+    }
+
+    /// The same with another executor.
+    pub(crate) fn executor(
+        self,
+        change: impl FnOnce(ScriptedExecutor) -> ScriptedExecutor,
+    ) -> Self {
+        Self {
+            executor: change(self.executor),
+            ..self
+        }
+    }
+
+    /// Counts the sequences that the engine holds memory for.
+    pub(crate) fn memories(&self) -> Arc<AtomicUsize> {
+        self.executor.memories()
+    }
+
+    /// Starts the model's engine.
+    pub(crate) fn serve(self) -> ServedModel {
+        let executor = self.executor;
+        let tokenizer = self.tokenizer;
+        let compile = |source| {
+            let special = tokenizer.special_tokens();
+            ChatTemplate::compile(source, &special, tokenizer.control_spellings())
+        };
+        let template = self
+            .template
+            .map(|source| compile(source).expect("a template"));
+        ServedModel {
+            id: self.id,
+            created_at: Timestamp::constant(1_750_000_000, 0),
+            engine: engine::start(self.engine, move || Ok(executor)).expect("an engine"),
+            template: template.map(Arc::new),
+            defaults: self.defaults,
+            max_output_tokens: self.max_output_tokens,
+            end_tokens: tokenizer.end_tokens().into(),
+            longest_token_bytes: longest_token_bytes(&tokenizer),
+            tokenizer,
+        }
+    }
+}
+
+/// The small byte-level tokenizer that all scripted models have.
+pub(crate) fn tokenizer() -> Tokenizer {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let source = TokenizerSource::Json {
+        tokenizer: root.join("tests/data/tokenizer/chatml.json"),
+        config: Map::new(),
+    };
+    Tokenizer::open(&source).expect("a tokenizer")
+}
