@@ -152,7 +152,7 @@ pub struct GenerateArgs {
     pub temperature: Option<f32>,
     /// Decides the random numbers [default: another one each time].
     #[arg(long)]
-    pub seed: Option<u64>,
+    pub seed: Option<i64>,
     /// Settings of loading the model.
     #[command(flatten)]
     pub loading: LoadArgs,

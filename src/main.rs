@@ -1,3 +1,36 @@
-//! The `stemma` program.
+//! The `stemma` program: parses, runs, and turns what went wrong into one sentence and an exit code.
 
-fn main() {}
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+};
+
+use stemma::{
+    app,
+    config::{self, ConfigError},
+};
+
+/// Something went wrong.
+const FAILED: u8 = 1;
+
+fn main() -> ExitCode {
+    let cli = match config::parse(std::env::args_os()) {
+        Ok(cli) => cli,
+        Err(ConfigError::Usage(error)) => {
+            // Help and versions come this way too, for standard output and with exit code 0.
+            let _ = error.print();
+            return ExitCode::from(error.exit_code().clamp(0, 2) as u8);
+        }
+        Err(ConfigError::File(reason)) => return failed(&reason),
+    };
+    match app::run(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed(&format!("{error:#}")),
+    }
+}
+
+fn failed(reason: &str) -> ExitCode {
+    // Nobody is left to tell when standard error is gone.
+    let _ = writeln!(io::stderr(), "stemma: {reason}");
+    ExitCode::from(FAILED)
+}

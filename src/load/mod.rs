@@ -5,6 +5,7 @@
 
 pub mod alias;
 mod encoding;
+mod end_tokens;
 mod error;
 mod folder;
 mod gguf;

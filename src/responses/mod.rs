@@ -9,7 +9,7 @@ mod settings;
 pub use models::{Models, ServedModel, longest_token_bytes};
 pub use prepare::Prepared;
 pub use run::{RunningTurn, TurnEvent};
-pub use settings::SamplingDefaults;
+pub use settings::{SamplingDefaults, settle};
 
 use std::{sync::Arc, time::Duration};
 

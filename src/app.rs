@@ -1,1 +1,0 @@
-//! Builds the running server from its configuration.

@@ -1,0 +1,106 @@
+//! `stemma generate`: one answer on standard output, as it comes.
+
+use std::{
+    io::{self, Write as _},
+    sync::Arc,
+};
+
+use anyhow::{Context as _, bail};
+
+use super::open::{self, ModelName, Opening};
+use crate::{
+    cache::CacheScope,
+    cli::GenerateArgs,
+    clock::{Entropy as _, SystemClock, SystemEntropy},
+    conversation::{AnswerEvent, Status, Turn},
+    engine::{EngineOptions, Finish, Job, TokenEvent},
+    responses::{Models, ServedModel, Service, TurnEvent, settle},
+    telemetry, translate, wire,
+};
+
+pub(super) fn run(args: &GenerateArgs) -> anyhow::Result<()> {
+    telemetry::start(&args.logging).map_err(anyhow::Error::msg)?;
+    let opening = Opening {
+        loading: &args.loading,
+        engine: EngineOptions {
+            running_max: 1,
+            waiting_max: 0,
+            ..EngineOptions::default()
+        },
+        max_output_tokens: args.max_tokens.map(u64::from),
+    };
+    let model = open::open(&ModelName::parse(&args.model), &opening)?;
+    let runtime = super::runtime()?;
+    match model.template {
+        Some(_) => runtime.block_on(answer(args, model)),
+        None => runtime.block_on(continue_text(args, &model)),
+    }
+}
+
+/// Answers through the same service as `POST /v1/responses`, so that both say the same.
+async fn answer(args: &GenerateArgs, model: ServedModel) -> anyhow::Result<()> {
+    let models = Models::new(vec![model]).map_err(anyhow::Error::msg)?;
+    let service = Service::new(models, Arc::new(SystemClock), Arc::new(SystemEntropy));
+    let prepared = service.prepare(turn(args)?)?;
+    let mut running = service.start(prepared).await?;
+    while let Some(event) = running.next().await {
+        match event {
+            TurnEvent::Answer(AnswerEvent::Grown { delta }) => print(&delta)?,
+            TurnEvent::Answer(_) => {}
+            TurnEvent::Ended(record) => match record.status {
+                Status::Failed(_) => bail!("the generation failed; the log says why"),
+                _ => print("\n")?,
+            },
+        }
+    }
+    Ok(())
+}
+
+fn turn(args: &GenerateArgs) -> anyhow::Result<Turn> {
+    let request = wire::CreateRequest {
+        input: Some(wire::TextOrList::Text(args.prompt.clone())),
+        instructions: args.instructions.clone(),
+        temperature: args.temperature.map(f64::from),
+        seed: args.seed,
+        ..wire::CreateRequest::default()
+    };
+    Ok(translate::inbound::turn(request)?)
+}
+
+/// Continues the text as it stands: the model has no idea of a conversation.
+async fn continue_text(args: &GenerateArgs, model: &ServedModel) -> anyhow::Result<()> {
+    if args.instructions.is_some() {
+        bail!("the model has no chat template, so there is no place for --instructions");
+    }
+    let wishes = turn(args)?.sampling;
+    let (_, sampling) = settle(&wishes, &model.defaults, SystemEntropy.draw() as u64);
+    let prompt = model.tokenizer.encode_text(&args.prompt, true);
+    let room = model.engine.context_length().saturating_sub(prompt.len());
+    let wanted = args.max_tokens.map_or(room, |max| room.min(max as usize));
+    let job = Job {
+        prompt,
+        max_new_tokens: wanted.max(1),
+        sampling,
+        end_tokens: Arc::clone(&model.end_tokens),
+        cache_scope: CacheScope::default(),
+    };
+    let mut events = model.engine.submit(job)?;
+    let mut text = model.tokenizer.detokenizer();
+    print(&args.prompt)?;
+    while let Some(event) = events.next().await {
+        match event {
+            TokenEvent::Accepted { .. } => {}
+            TokenEvent::Token(token) => print(&text.push(token.id))?,
+            TokenEvent::Finished(Finish::Failed(reason)) => bail!("the model failed: {reason}"),
+            TokenEvent::Finished(_) => print(&format!("{}\n", text.finish()))?,
+        }
+    }
+    Ok(())
+}
+
+fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout();
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .context("cannot write to standard output")
+}

@@ -1,0 +1,49 @@
+//! The program: one file per subcommand, and what they share.
+
+mod generate;
+mod models;
+mod open;
+mod serve;
+mod signal;
+
+use std::path::Path;
+
+use crate::{
+    cli::{Cli, Command, ModelsCommand},
+    load::Sources,
+};
+
+/// Runs a parsed command line to its end.
+///
+/// # Errors
+/// One sentence for the person at the terminal.
+pub fn run(cli: Cli) -> anyhow::Result<()> {
+    match cli.command {
+        Command::Serve(args) => serve::run(args),
+        Command::Generate(args) => generate::run(&args),
+        Command::Models(ModelsCommand::Fetch { aliases, cache }) => {
+            models::fetch(&aliases, cache.as_deref())
+        }
+    }
+}
+
+/// The runtime that everything asynchronous of a command runs on.
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    use anyhow::Context as _;
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the asynchronous runtime")
+}
+
+/// Where models come from; `cache` overrides the folder for downloads.
+fn sources(cache: Option<&Path>) -> Sources {
+    let sources = Sources::from_environment(|name| std::env::var(name).ok());
+    match cache {
+        Some(cache) => Sources {
+            cache: cache.to_owned(),
+            ..sources
+        },
+        None => sources,
+    }
+}

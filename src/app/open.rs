@@ -1,0 +1,203 @@
+//! The name of a model → a model that answers.
+
+use std::{
+    collections::BTreeSet,
+    io::{self, IsTerminal as _},
+    path::Path,
+    sync::Arc,
+    time::Instant,
+};
+
+use anyhow::Context as _;
+use indicatif::{ProgressBar, ProgressStyle};
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+
+use crate::{
+    cli::{DtypeArg, LoadArgs},
+    engine::{self, EngineHandle, EngineOptions},
+    id::TokenId,
+    load::{self, ModelFiles, alias},
+    model::{
+        self,
+        exec::mlx::{Dtype, MlxExecutor, MlxOptions},
+    },
+    responses::{SamplingDefaults, ServedModel, longest_token_bytes},
+    template::ChatTemplate,
+    tokenizer::Tokenizer,
+};
+
+/// What a model is called and where it comes from: `NAME=MODEL`, or `MODEL` alone.
+pub(super) struct ModelName<'a> {
+    id: String,
+    source: &'a str,
+}
+
+impl<'a> ModelName<'a> {
+    pub(super) fn parse(text: &'a str) -> Self {
+        match text.split_once('=') {
+            Some((id, source)) if !id.is_empty() => Self {
+                id: id.to_owned(),
+                source,
+            },
+            _ => Self {
+                id: id_of(text),
+                source: text,
+            },
+        }
+    }
+}
+
+/// A path's last part without `.gguf`; aliases and repositories are called what they are called.
+fn id_of(source: &str) -> String {
+    let path = Path::new(source);
+    let is_path = path.exists() || path.is_absolute() || source.starts_with('.');
+    match path.file_name().and_then(|name| name.to_str()) {
+        Some(name) if is_path => name.strip_suffix(".gguf").unwrap_or(name).to_owned(),
+        _ => source.to_owned(),
+    }
+}
+
+/// How a model is to be served.
+pub(super) struct Opening<'a> {
+    pub(super) loading: &'a LoadArgs,
+    pub(super) engine: EngineOptions,
+    /// Longest answer where a request names no length.
+    pub(super) max_output_tokens: Option<u64>,
+}
+
+/// Finds, opens and loads a model.
+pub(super) fn open(name: &ModelName<'_>, opening: &Opening<'_>) -> anyhow::Result<ServedModel> {
+    let started = Instant::now();
+    let path = load::resolve(
+        name.source,
+        &super::sources(opening.loading.cache.as_deref()),
+    )?;
+    let files = load::open(&path)?;
+    let tokenizer = Tokenizer::open(&files.tokenizer)
+        .with_context(|| format!("{}: the tokenizer", path.display()))?;
+    let template = template(&files, &tokenizer)?;
+    let defaults = SamplingDefaults::from_generation_config(&generation_config(name, &files));
+    let end_tokens = end_tokens(&files, &tokenizer);
+    let engine = engine(files, opening)?;
+    tracing::info!(
+        model = name.id,
+        path = %path.display(),
+        context_length = engine.context_length(),
+        chat_template = template.is_some(),
+        seconds = started.elapsed().as_secs_f64(),
+        "model loaded"
+    );
+    Ok(ServedModel {
+        id: name.id.clone(),
+        created_at: Timestamp::now(),
+        engine,
+        template,
+        defaults,
+        max_output_tokens: opening.max_output_tokens,
+        end_tokens,
+        longest_token_bytes: longest_token_bytes(&tokenizer),
+        tokenizer,
+    })
+}
+
+/// The model's own `generation_config.json`, and for what it leaves open its alias's settings.
+fn generation_config(name: &ModelName<'_>, files: &ModelFiles) -> Map<String, Value> {
+    let mut config = files.generation_config.clone();
+    let recommended = alias::find(name.source).map_or(&[][..], |alias| alias.sampling);
+    for &(key, value) in recommended {
+        config.entry(key).or_insert_with(|| value.into());
+    }
+    config
+}
+
+/// Every token that any of the files says ends an answer: they often disagree.
+fn end_tokens(files: &ModelFiles, tokenizer: &Tokenizer) -> Arc<[TokenId]> {
+    let named = files.end_tokens().into_iter();
+    let all: BTreeSet<TokenId> = named.chain(tokenizer.end_tokens()).collect();
+    all.into_iter().collect()
+}
+
+fn template(
+    files: &ModelFiles,
+    tokenizer: &Tokenizer,
+) -> anyhow::Result<Option<Arc<ChatTemplate>>> {
+    let Some(source) = &files.chat_template else {
+        return Ok(None);
+    };
+    let template = ChatTemplate::compile(
+        source,
+        &tokenizer.special_tokens(),
+        tokenizer.control_spellings(),
+    )
+    .with_context(|| format!("{}: the chat template", files.path.display()))?;
+    Ok(Some(Arc::new(template)))
+}
+
+/// Loads the weights on the engine's own thread, where they stay.
+fn engine(files: ModelFiles, opening: &Opening<'_>) -> anyhow::Result<EngineHandle> {
+    let spec = model::describe(&files)?;
+    let dtype = dtype(opening.loading.dtype);
+    let bar = bar(&files.path);
+    let build = move || {
+        let progress = |done: usize, all: usize| {
+            bar.set_length(all as u64);
+            bar.set_position(done as u64);
+        };
+        let options = MlxOptions {
+            dtype,
+            progress: Some(&progress),
+            ..MlxOptions::default()
+        };
+        let executor = MlxExecutor::load(&spec, &*files.tensors, &options);
+        bar.finish_and_clear();
+        executor.map_err(|error| error.to_string())
+    };
+    engine::start(opening.engine.clone(), build).map_err(anyhow::Error::msg)
+}
+
+fn dtype(argument: DtypeArg) -> Dtype {
+    match argument {
+        DtypeArg::Auto => Dtype::Auto,
+        DtypeArg::F32 => Dtype::F32,
+        DtypeArg::Bf16 => Dtype::Bf16,
+        DtypeArg::F16 => Dtype::F16,
+    }
+}
+
+/// Layers loaded, for a person who watches.
+fn bar(path: &Path) -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let name = path.file_name().unwrap_or(path.as_os_str());
+    let style = ProgressStyle::with_template("{msg} {bar:30} {pos}/{len} layers")
+        .unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(0)
+        .with_style(style)
+        .with_message(format!("loading {}", name.to_string_lossy()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_is_called_by_its_name_or_by_what_it_is() {
+        for (text, id, source) in [
+            ("smollm2", "smollm2", "smollm2"),
+            ("chat=smollm2", "chat", "smollm2"),
+            ("org/name", "org/name", "org/name"),
+            (
+                "./folder/model-Q4.gguf",
+                "model-Q4",
+                "./folder/model-Q4.gguf",
+            ),
+            ("/models/Qwen3-4B", "Qwen3-4B", "/models/Qwen3-4B"),
+            ("a=/models/x.gguf", "a", "/models/x.gguf"),
+        ] {
+            let name = ModelName::parse(text);
+            assert_eq!((name.id.as_str(), name.source), (id, source), "{text}");
+        }
+    }
+}

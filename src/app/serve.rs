@@ -1,0 +1,85 @@
+//! `stemma serve`.
+
+use std::{
+    io::{self, Write as _},
+    net::SocketAddr,
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::{Context as _, bail};
+use tokio::net::TcpListener;
+
+use super::{
+    open::{self, ModelName, Opening},
+    signal,
+};
+use crate::{
+    cli::ServeArgs,
+    clock::{SystemClock, SystemEntropy},
+    engine::EngineOptions,
+    http::{self, AppState, HttpOptions},
+    responses::{Models, Service},
+    telemetry,
+};
+
+/// Serves until told to stop.
+pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
+    telemetry::start(&args.logging).map_err(anyhow::Error::msg)?;
+    if !args.host.is_loopback() && !args.allow_unauthenticated {
+        bail!(
+            "{} can be reached from other machines, and nobody needs a key: listen on loopback, or \
+             say --allow-unauthenticated",
+            args.host
+        );
+    }
+    let models = models(&args)?;
+    super::runtime()?.block_on(serve(&args, models))
+}
+
+fn models(args: &ServeArgs) -> anyhow::Result<Models> {
+    let opening = Opening {
+        loading: &args.loading,
+        engine: EngineOptions {
+            running_max: args.max_running,
+            waiting_max: args.max_queue,
+            kv_bytes_max: args.kv_bytes,
+            ..EngineOptions::default()
+        },
+        max_output_tokens: args.max_tokens.map(u64::from),
+    };
+    let names = args.models.iter().map(|text| ModelName::parse(text));
+    let opened = names.map(|name| open::open(&name, &opening));
+    let opened = opened.collect::<anyhow::Result<Vec<_>>>()?;
+    Models::new(opened).map_err(anyhow::Error::msg)
+}
+
+async fn serve(args: &ServeArgs, models: Models) -> anyhow::Result<()> {
+    let address = SocketAddr::new(args.host, args.port);
+    let listener = TcpListener::bind(address)
+        .await
+        .with_context(|| format!("cannot listen on {address}"))?;
+    let address = listener
+        .local_addr()
+        .context("the listener has no address")?;
+    let service = Service::new(models, Arc::new(SystemClock), Arc::new(SystemEntropy));
+    let options = HttpOptions {
+        max_body_bytes: args.max_body_bytes,
+        ..HttpOptions::default()
+    };
+    let state = AppState::new(Arc::new(service), options, Arc::new(SystemEntropy));
+    let mut out = io::stdout();
+    writeln!(out, "stemma listening on http://{address}")
+        .and_then(|()| out.flush())
+        .context("cannot write to standard output")?;
+    let grace = Duration::from_secs(args.shutdown_grace);
+    http::serve(listener, state, told_to_stop(), grace)
+        .await
+        .context("the server failed")
+}
+
+async fn told_to_stop() {
+    if let Err(error) = signal::stop().await {
+        tracing::error!(%error, "cannot wait for signals; stopping");
+    }
+}
