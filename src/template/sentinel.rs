@@ -55,10 +55,11 @@ impl ControlSpellings {
             .build(&spellings)
             .map_err(|error| TemplateError::Broken(format!("control tokens: {error}")))?;
         let ends = [special.bos.as_deref(), special.eos.as_deref()];
-        let parsed = spellings
-            .iter()
-            .map(|text| !ends.contains(&Some(*text)) && source::parses(template, text))
-            .collect();
+        let mut parsed = vec![false; spellings.len()];
+        for found in matcher.find_iter(template) {
+            let text = spellings[found.pattern()];
+            parsed[found.pattern()] = !ends.contains(&Some(text)) && source::parses(template, text);
+        }
         let alphabet: BTreeSet<char> = spellings.iter().flat_map(|text| text.chars()).collect();
         Ok(Self {
             matcher,
