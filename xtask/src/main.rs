@@ -1,5 +1,6 @@
 //! Set-up, models, tests and benchmarks of the project, as one command line.
 
+mod bench;
 mod folder;
 mod models;
 mod process;
@@ -47,6 +48,9 @@ enum Command {
     /// Download models.
     #[command(subcommand)]
     Models(ModelsCommand),
+    /// Measure.
+    #[command(subcommand)]
+    Bench(BenchCommand),
     /// Write the Rust declarations of mlx-c: a step of the set-up, with libclang in its environment.
     #[command(hide = true)]
     WriteBindings {
@@ -63,6 +67,12 @@ enum ModelsCommand {
         /// Aliases, as `stemma models` knows them [default: what it fetches by itself].
         aliases: Vec<OsString>,
     },
+}
+
+#[derive(Debug, Subcommand)]
+enum BenchCommand {
+    /// Measure the engine beside mlx-lm and write docs/benchmarks/engine.md.
+    Engine(bench::EngineArgs),
 }
 
 fn main() -> ExitCode {
@@ -82,6 +92,7 @@ fn run(command: Command) -> Result<()> {
         Command::Serve { args } => serve::run(&project, &args),
         Command::Test { args } => test::run(&project, &args),
         Command::Models(ModelsCommand::Fetch { aliases }) => models::fetch(&project, &aliases),
+        Command::Bench(BenchCommand::Engine(args)) => bench::engine(&project, &args),
         Command::WriteBindings {
             mlx_c,
             builtin_headers,

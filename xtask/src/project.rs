@@ -55,6 +55,15 @@ impl Project {
         cargo
     }
 
+    /// The folder that Cargo builds into.
+    pub(crate) fn target(&self) -> Result<PathBuf> {
+        let metadata = self.metadata(false)?;
+        let target = metadata["target_directory"]
+            .as_str()
+            .context("cargo metadata names no target folder")?;
+        Ok(PathBuf::from(target))
+    }
+
     /// What `cargo metadata` tells; with the dependencies it downloads those that are not there.
     pub(crate) fn metadata(&self, dependencies: bool) -> Result<Value> {
         let mut cargo = self.cargo();

@@ -4,11 +4,10 @@ use std::{
     env,
     ffi::{OsStr, OsString},
     os::unix::process::CommandExt,
-    path::Path,
     process::Command,
 };
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 
 use crate::{process, project::Project, setup};
 
@@ -20,11 +19,7 @@ pub(crate) fn run(project: &Project, args: &[OsString]) -> Result<()> {
             .cargo()
             .args(["build", "--release", "--package=stemma"]),
     )?;
-    let metadata = project.metadata(false)?;
-    let target = metadata["target_directory"]
-        .as_str()
-        .context("cargo metadata names no target folder")?;
-    let program = Path::new(target).join("release/stemma");
+    let program = project.target()?.join("release/stemma");
     let mut serve = Command::new(&program);
     serve.current_dir(project.root()).arg("serve");
     if !names_a_model(args) {

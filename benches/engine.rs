@@ -1,0 +1,235 @@
+//! The engine's side of `cargo xtask bench engine`: what it does with a model, without HTTP.
+//!
+//! `measure MODEL` prints one flat JSON object, its units in the names. `export MODEL FOLDER`
+//! writes the model's weights as 32-bit floats in the Hugging Face layout, for others to load.
+
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    io::{self, Write},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, anyhow};
+use clap::{Parser, Subcommand};
+use futures::future::join_all;
+use safetensors::{Dtype, tensor::TensorView};
+use serde_json::json;
+use stemma::{
+    engine::{self, EngineHandle, EngineOptions, Job, TokenEvent, TokenStream},
+    id::TokenId,
+    load::{self, ModelFiles, Sources, Tensors},
+    model::{
+        self,
+        exec::mlx::{MlxExecutor, MlxOptions},
+    },
+    sampling::SamplingParams,
+};
+
+/// Lengths of prompts whose reading is timed, in tokens.
+const PREFILLS: [usize; 2] = [512, 2048];
+/// Numbers of sequences whose decoding is timed.
+const BATCHES: [usize; 3] = [1, 4, 8];
+/// Prompt and answer of a sequence whose decoding is timed, in tokens.
+const DECODE_PROMPT: usize = 64;
+const DECODE_TOKENS: usize = 129;
+
+#[derive(Parser)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    /// What `cargo bench` adds.
+    #[arg(long, global = true, hide = true)]
+    bench: bool,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Measure loading, prefill, decoding and memory.
+    Measure { model: String },
+    /// Write the weights and config.json to a folder.
+    Export { model: String, folder: PathBuf },
+}
+
+type Figures = BTreeMap<String, f64>;
+
+fn main() -> Result<()> {
+    match Cli::parse().command {
+        Command::Measure { model } => {
+            let figures = measure(&find(&model)?)?;
+            writeln!(io::stdout(), "{}", json!(figures))?;
+            Ok(())
+        }
+        Command::Export { model, folder } => export(&load::open(&find(&model)?)?, &folder),
+    }
+}
+
+fn find(model: &str) -> Result<PathBuf> {
+    let sources = Sources::from_environment(|name| env::var(name).ok());
+    Ok(load::resolve(model, &sources)?)
+}
+
+fn measure(path: &Path) -> Result<Figures> {
+    let mut figures = Figures::new();
+    let files = load::open(path)?;
+    let start = Instant::now();
+    let elements = read_all(&*files.tensors)?;
+    figures.insert("read_s".into(), start.elapsed().as_secs_f64());
+    figures.insert("weights_mib".into(), mib(elements as f64 * 4.0));
+    drop(files);
+
+    let start = Instant::now();
+    let engine = start_engine(load::open(path)?)?;
+    figures.insert("load_s".into(), start.elapsed().as_secs_f64());
+    tokio::runtime::Builder::new_current_thread()
+        .build()?
+        .block_on(speeds(&engine, &mut figures))?;
+    figures.extend(memory("VmHWM:").map(|peak| ("peak_mib".into(), peak)));
+    Ok(figures)
+}
+
+/// Reads and decodes every tensor to 32-bit floats; gives their number of elements.
+fn read_all(tensors: &dyn Tensors) -> Result<usize> {
+    let mut out = Vec::new();
+    let mut elements = 0;
+    for name in tensors.names() {
+        let info = tensors.info(name).context("a tensor has no description")?;
+        out.resize(info.elements(), 0.0);
+        tensors.read_f32(name, &mut out)?;
+        elements += info.elements();
+    }
+    Ok(elements)
+}
+
+fn start_engine(files: ModelFiles) -> Result<EngineHandle> {
+    let spec = model::describe(&files)?;
+    engine::start(EngineOptions::default(), move || {
+        MlxExecutor::load(&spec, &*files.tensors, &MlxOptions::default())
+            .map_err(|error| error.to_string())
+    })
+    .map_err(|reason| anyhow!(reason))
+}
+
+async fn speeds(engine: &EngineHandle, figures: &mut Figures) -> Result<()> {
+    prefill(engine, DECODE_PROMPT).await?;
+    decode(engine, BATCHES[0], DECODE_TOKENS / 4).await?;
+    for length in PREFILLS {
+        let (time, resident) = prefill(engine, length).await?;
+        let rate = length as f64 / time.as_secs_f64();
+        figures.insert(format!("prefill_{length}_tokens_per_s"), rate);
+        figures.extend(resident.map(|mib| (format!("resident_{length}_tokens_mib"), mib)));
+    }
+    for sequences in BATCHES {
+        let rate = decode(engine, sequences, DECODE_TOKENS).await?;
+        figures.insert(format!("decode_{sequences}_tokens_per_s"), rate);
+    }
+    Ok(())
+}
+
+/// Time from handing in a prompt until the first token of the answer, and the resident memory then,
+/// with the whole prompt in key/value memory.
+async fn prefill(engine: &EngineHandle, length: usize) -> Result<(Duration, Option<f64>)> {
+    let start = Instant::now();
+    let mut stream = engine.submit(job(engine, length, 2, 0))?;
+    next_token(&mut stream)
+        .await?
+        .context("the engine gave no token")?;
+    let time = start.elapsed();
+    let resident = memory("VmRSS:");
+    while next_token(&mut stream).await?.is_some() {}
+    Ok((time, resident))
+}
+
+/// Tokens per second of all sequences together, while all of them decode.
+async fn decode(engine: &EngineHandle, sequences: usize, tokens: usize) -> Result<f64> {
+    let streams: Vec<TokenStream> = (0..sequences)
+        .map(|nth| engine.submit(job(engine, DECODE_PROMPT, tokens, nth)))
+        .collect::<Result<_, _>>()?;
+    let times = join_all(streams.into_iter().map(token_times)).await;
+    let times: Vec<Vec<Instant>> = times.into_iter().collect::<Result<_>>()?;
+    let begin = times.iter().filter_map(|times| times.first()).max();
+    let end = times.iter().filter_map(|times| times.last()).min();
+    let (Some(&begin), Some(&end)) = (begin, end) else {
+        return Err(anyhow!("the engine gave no tokens"));
+    };
+    let counted = times
+        .iter()
+        .flatten()
+        .filter(|&&time| begin < time && time <= end);
+    Ok(counted.count() as f64 / (end - begin).as_secs_f64())
+}
+
+async fn token_times(mut stream: TokenStream) -> Result<Vec<Instant>> {
+    let mut times = Vec::new();
+    while next_token(&mut stream).await?.is_some() {
+        times.push(Instant::now());
+    }
+    Ok(times)
+}
+
+async fn next_token(stream: &mut TokenStream) -> Result<Option<TokenId>> {
+    loop {
+        match stream.next().await {
+            Some(TokenEvent::Token(token)) => return Ok(Some(token.id)),
+            Some(TokenEvent::Finished(engine::Finish::Failed(reason))) => {
+                return Err(anyhow!("the engine failed: {reason}"));
+            }
+            Some(TokenEvent::Prefilled { .. }) => {}
+            Some(TokenEvent::Finished(_)) | None => return Ok(None),
+        }
+    }
+}
+
+/// A greedy answer of exactly `tokens` tokens to a prompt of arbitrary ones.
+fn job(engine: &EngineHandle, length: usize, tokens: usize, nth: usize) -> Job {
+    let vocabulary = engine.vocab_size();
+    let token = |place: usize| ((place * 7919 + nth * 104_729 + 1) % vocabulary) as TokenId;
+    Job {
+        prompt: (0..length).map(token).collect(),
+        max_new_tokens: tokens,
+        sampling: SamplingParams {
+            temperature: 0.0,
+            ..SamplingParams::default()
+        },
+        end_tokens: Arc::new([]),
+    }
+}
+
+/// A line of Linux's `/proc/self/status` in MiB; nothing on other systems.
+fn memory(line: &str) -> Option<f64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let rest = status.lines().find_map(|found| found.strip_prefix(line))?;
+    let kib: f64 = rest.split_whitespace().next()?.parse().ok()?;
+    Some(mib(kib * 1024.0))
+}
+
+fn mib(bytes: f64) -> f64 {
+    bytes / f64::from(1 << 20)
+}
+
+fn export(files: &ModelFiles, folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder)?;
+    fs::write(folder.join("config.json"), json!(files.config).to_string())?;
+    let mut weights = Vec::new();
+    for name in files.tensors.names() {
+        let info = files
+            .tensors
+            .info(name)
+            .context("a tensor has no description")?;
+        let mut values = vec![0.0; info.elements()];
+        files.tensors.read_f32(name, &mut values)?;
+        let bytes: Vec<u8> = values.into_iter().flat_map(f32::to_le_bytes).collect();
+        weights.push((name, info.shape.clone(), bytes));
+    }
+    let views: Vec<(&str, TensorView<'_>)> = weights
+        .iter()
+        .map(|(name, shape, bytes)| {
+            let view = TensorView::new(Dtype::F32, shape.clone(), bytes)?;
+            Ok((*name, view))
+        })
+        .collect::<Result<_>>()?;
+    safetensors::serialize_to_file(views, None, &folder.join("model.safetensors"))?;
+    Ok(())
+}
