@@ -59,11 +59,18 @@ unsafe extern "C" fn drop_vec<T>(owner: *mut c_void) {
 
 /// The part of an array within a range of one axis, as a view.
 pub(super) fn slice(array: &Array, axis: usize, range: Range<usize>) -> Result<Array> {
+    part(array, &[(axis, range)])
+}
+
+/// The part of an array within ranges of several axes, as a view.
+pub(super) fn part(array: &Array, ranges: &[(usize, Range<usize>)]) -> Result<Array> {
     let (mut start, mut stop) = ([0; DIMENSIONS_MAX], [0; DIMENSIONS_MAX]);
     let rank = array.ndim();
     stop[..rank].copy_from_slice(array.shape());
-    start[axis] = dim(range.start);
-    stop[axis] = dim(range.end);
+    for (axis, range) in ranges {
+        start[*axis] = dim(range.start);
+        stop[*axis] = dim(range.end);
+    }
     strided(
         array,
         &start[..rank],

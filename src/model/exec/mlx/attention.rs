@@ -10,17 +10,18 @@ use mlx_rs::{
 };
 
 use super::{
-    array::{Result, dim, slice},
+    array::{Result, dim, part, slice},
     kv::MlxKv,
+    lanes::Lanes,
     linear::{Linear, Projection, scalar, soft_cap},
     mask::{Masks, Sight},
     norm::RmsNorm,
-    rotary::{self, Heads, Rotation},
+    rotary::{Heads, Rotation},
 };
 
 /// Queries of one sequence that are attended at once where scores are held in memory: keys beyond
 /// the last of a block are never multiplied, and scores stay small.
-const BLOCK_QUERIES: usize = 256;
+const BLOCK_QUERIES: usize = 128;
 
 /// The attention of one layer.
 pub(super) struct Attention {
@@ -48,52 +49,59 @@ pub(super) struct Span {
 }
 
 impl Attention {
-    /// `[tokens, hidden]` → `[tokens, query heads · dim]`, before the output projection; extends
-    /// the memories by the batch's keys and values of this layer.
-    pub(super) fn mix(
+    /// Normalised residual stream `[n, hidden]` → heads `[n, heads, dim]`: queries, keys and
+    /// values of some rows of the batch, normalised and turned.
+    pub(super) fn project(
         &self,
         x: &Array,
-        layer: usize,
         rotation: &Rotation,
+        rows: Range<usize>,
+    ) -> Result<Array> {
+        let shape = [x.dim(0), dim(self.heads.count()), dim(self.heads.dim)];
+        let mut heads = self.qkv.apply(x)?.reshape(&shape)?;
+        if let Some((query_norm, key_norm)) = &self.qk_norm {
+            let (keys, values) = (self.heads.query_count, self.heads.turning_count());
+            heads = ops::concatenate(
+                &[
+                    query_norm.apply(&slice(&heads, 1, 0..keys)?)?,
+                    key_norm.apply(&slice(&heads, 1, keys..values)?)?,
+                    slice(&heads, 1, values..self.heads.count())?,
+                ],
+                1,
+            )?;
+        }
+        rotation.apply(&heads, self.heads, rows)
+    }
+
+    /// Heads of the whole batch → `[tokens, query heads · dim]`, before the output projection;
+    /// extends the memories by the keys and values of this layer.
+    pub(super) fn mix(
+        &self,
+        heads: &Array,
+        layer: usize,
         memories: &mut [(Span, &mut MlxKv)],
         masks: &mut Masks,
+        lanes: &Lanes,
     ) -> Result<Array> {
-        let (queries, keys, values) = self.project(x, rotation)?;
+        let (keys, all) = (self.heads.query_count, self.heads.count());
         let mut outputs = Vec::with_capacity(memories.len());
         for (span, memory) in memories {
-            let own_keys = slice(&keys, 0, span.rows.clone())?;
-            let own_values = slice(&values, 0, span.rows.clone())?;
-            let (all_keys, all_values) = memory.append(layer, &own_keys, &own_values)?;
+            let newest = part(heads, &[(0, span.rows.clone()), (1, keys..all)])?;
+            let buffer = memory.append(layer, &newest)?;
             for sight in self.sights(span) {
                 let first = span.rows.start + sight.queries.start - span.start;
-                let own = slice(&queries, 0, first..first + sight.queries.len())?;
-                let seen_keys = slice(&all_keys, 2, sight.keys.clone())?;
-                let seen_values = slice(&all_values, 2, sight.keys.clone())?;
-                outputs.push(self.attend(&own, &seen_keys, &seen_values, &sight, masks)?);
+                let rows = first..first + sight.queries.len();
+                let queries = part(heads, &[(0, rows), (1, 0..keys)])?;
+                let output = lanes.run(outputs.len(), || {
+                    self.attend(&queries, &buffer, &sight, masks)
+                })?;
+                outputs.push(output);
             }
         }
         match outputs.as_slice() {
             [whole] => Ok(whole.clone()),
             parts => ops::concatenate(parts, 0),
         }
-    }
-
-    /// `[tokens, hidden]` → queries, keys and values `[tokens, heads, dim]`, normalised and turned.
-    fn project(&self, x: &Array, rotation: &Rotation) -> Result<(Array, Array, Array)> {
-        let turning = self.heads.query_count + self.heads.key_count;
-        let all = turning + self.heads.key_count;
-        let heads = self
-            .qkv
-            .apply(x)?
-            .reshape(&[x.dim(0), dim(all), dim(self.heads.dim)])?;
-        let values = slice(&heads, 1, turning..all)?;
-        let mut turned = slice(&heads, 1, 0..turning)?;
-        if let Some((query_norm, key_norm)) = &self.qk_norm {
-            let (queries, keys) = rotary::split(&turned, self.heads)?;
-            turned = ops::concatenate(&[query_norm.apply(&queries)?, key_norm.apply(&keys)?], 1)?;
-        }
-        let (queries, keys) = rotary::split(&rotation.apply(&turned)?, self.heads)?;
-        Ok((queries, keys, values))
     }
 
     /// The blocks of queries of one sequence.
@@ -110,20 +118,22 @@ impl Attention {
             .map(move |first| Sight::new(first..end.min(first + block), window))
     }
 
-    /// Queries `[n, query heads, dim]`, keys and values `[1, key heads, keys, dim]` →
+    /// Queries `[n, query heads, dim]` over a buffer `[1, 2 · key heads, capacity, dim]` →
     /// `[n, query heads · dim]`.
     fn attend(
         &self,
         queries: &Array,
-        keys: &Array,
-        values: &Array,
+        buffer: &Array,
         sight: &Sight,
         masks: &mut Masks,
     ) -> Result<Array> {
+        let (keys, both) = (self.heads.key_count, 2 * self.heads.key_count);
+        let seen = |heads| part(buffer, &[(1, heads), (2, sight.keys.clone())]);
+        let (keys, values) = (seen(0..keys)?, seen(keys..both)?);
         if self.is_fused && self.soft_cap.is_none() {
-            self.attend_fused(queries, keys, values, sight, masks)
+            self.attend_fused(queries, &keys, &values, sight, masks)
         } else {
-            self.attend_composed(queries, keys, values, sight, masks)
+            self.attend_composed(queries, &keys, &values, sight, masks)
         }
     }
 

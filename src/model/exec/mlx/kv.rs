@@ -62,27 +62,19 @@ impl MlxKv {
         Ok(())
     }
 
-    /// Writes the newest keys and values of a layer, each `[tokens, heads, dim]`, and gives the
-    /// whole buffers `[1, heads, capacity, dim]`.
-    pub(super) fn append(
-        &mut self,
-        layer: usize,
-        keys: &Array,
-        values: &Array,
-    ) -> Result<(Array, Array)> {
-        let mut buffers = self.buffers.borrow_mut();
-        let buffer = &mut buffers.layers[layer];
-        buffer.keys = write(&buffer.keys, keys, self.len)?;
-        buffer.values = write(&buffer.values, values, self.len)?;
-        Ok((buffer.keys.clone(), buffer.values.clone()))
+    /// Writes the newest keys and values of a layer, `[tokens, 2 · heads, dim]`, keys before
+    /// values, and gives the whole buffer `[1, 2 · heads, capacity, dim]`.
+    pub(super) fn append(&mut self, layer: usize, newest: &Array) -> Result<Array> {
+        let buffer = &mut self.buffers.borrow_mut().layers[layer];
+        let count = newest.dim(0) as usize;
+        let by_head = newest.transpose_axes(&[1, 0, 2])?.expand_dims(0)?;
+        *buffer = updated(buffer, &by_head, 2, self.len - count)?;
+        Ok(buffer.clone())
     }
 
     /// Hands all arrays to `visit`, for evaluation.
     pub(super) fn visit(&self, mut visit: impl FnMut(&Array)) {
-        for buffer in &self.buffers.borrow().layers {
-            visit(&buffer.keys);
-            visit(&buffer.values);
-        }
+        self.buffers.borrow().layers.iter().for_each(&mut visit);
     }
 }
 
@@ -104,27 +96,15 @@ impl KvMemory for MlxKv {
     }
 }
 
-/// `part` `[tokens, heads, dim]` written so that it ends at token `end` of a buffer.
-fn write(buffer: &Array, part: &Array, end: usize) -> Result<Array> {
-    let count = part.dim(0);
-    let part = part.transpose_axes(&[1, 0, 2])?.expand_dims(0)?;
-    updated(buffer, &part, 2, end - count as usize)
-}
-
 /// Buffers of all layers, all of one capacity.
 struct Buffers {
     shape: KvShape,
-    layers: Vec<LayerBuffer>,
+    /// Keys and values of each layer, `[1, 2 · heads, capacity, dim]`.
+    layers: Vec<Array>,
     /// Tokens that there is room for.
     capacity: usize,
     /// Tokens written.
     used: usize,
-}
-
-/// Keys and values of one layer, each `[1, heads, capacity, dim]`.
-struct LayerBuffer {
-    keys: Array,
-    values: Array,
 }
 
 impl Buffers {
@@ -145,8 +125,7 @@ impl Buffers {
             return Ok(copy);
         }
         for (new, old) in copy.layers.iter_mut().zip(&self.layers) {
-            new.keys = updated(&new.keys, &slice(&old.keys, 2, 0..len)?, 2, 0)?;
-            new.values = updated(&new.values, &slice(&old.values, 2, 0..len)?, 2, 0)?;
+            *new = updated(new, &slice(old, 2, 0..len)?, 2, 0)?;
         }
         copy.used = len;
         Ok(copy)
@@ -167,22 +146,16 @@ impl Buffers {
                 dtype,
                 ..
             } = self.shape;
-            ops::zeros_dtype(&[1, dim(head_count), dim(tokens), dim(head_dim)], dtype)
+            ops::zeros_dtype(&[1, dim(2 * head_count), dim(tokens), dim(head_dim)], dtype)
         };
         if self.layers.is_empty() {
             self.layers = (0..self.shape.layer_count)
-                .map(|_| {
-                    Ok(LayerBuffer {
-                        keys: empty(grown)?,
-                        values: empty(grown)?,
-                    })
-                })
+                .map(|_| empty(grown))
                 .collect::<Result<_>>()?;
         } else {
             let added = grown - self.capacity;
             for buffer in &mut self.layers {
-                buffer.keys = ops::concatenate(&[&buffer.keys, &empty(added)?], 2)?;
-                buffer.values = ops::concatenate(&[&buffer.values, &empty(added)?], 2)?;
+                *buffer = ops::concatenate(&[&*buffer, &empty(added)?], 2)?;
             }
         }
         self.capacity = grown;

@@ -2,7 +2,14 @@
 
 use mlx_rs::Array;
 
-use super::{array::Result, attention::Attention, mlp::Mlp, norm::RmsNorm, step::Batch};
+use super::{
+    array::{Result, slice},
+    attention::Attention,
+    lanes::Lanes,
+    mlp::Mlp,
+    norm::RmsNorm,
+    step::Batch,
+};
 
 /// Attention and feed-forward, each normalised before, and after where the architecture does so,
 /// and added to the residual stream.
@@ -26,19 +33,25 @@ impl Layer {
         index: usize,
         batch: &mut Batch<'_>,
         kept: Option<&Array>,
+        lanes: &Lanes,
     ) -> Result<Array> {
-        let mut residual = x.clone();
-        let mut mixed = batch.attend(
-            &self.attention,
-            self.rotation,
-            index,
-            &self.attention_norm.apply(x)?,
-        )?;
-        if let Some(kept) = kept {
-            residual = residual.take_axis(kept, 0)?;
-            mixed = mixed.take_axis(kept, 0)?;
+        let rotation = batch.rotation(self.rotation);
+        let heads = lanes.over_rows(x, |x, rows| {
+            self.attention
+                .project(&self.attention_norm.apply(x)?, rotation, rows)
+        })?;
+        let mixed = batch.attend(&self.attention, index, &heads, lanes)?;
+        match kept {
+            None => lanes.over_rows(&mixed, |mixed, rows| {
+                self.finish(mixed, &slice(x, 0, rows)?)
+            }),
+            Some(kept) => self.finish(&mixed.take_axis(kept, 0)?, &x.take_axis(kept, 0)?),
         }
-        let attended = self.attention.output.apply(&mixed)?;
+    }
+
+    /// What comes after attention, row by row: its output projection, and the feed-forward.
+    fn finish(&self, mixed: &Array, residual: &Array) -> Result<Array> {
+        let attended = self.attention.output.apply(mixed)?;
         let x = residual.add(post(self.attention_post_norm.as_ref(), attended)?)?;
         let fed = self.mlp.apply(&self.mlp_norm.apply(&x)?)?;
         x.add(post(self.mlp_post_norm.as_ref(), fed)?)

@@ -7,6 +7,7 @@ use super::{
     attention::Attention,
     backend::Backend,
     kv::KvShape,
+    lanes::Lanes,
     layer::Layer,
     linear::Weight,
     mlp::Mlp,
@@ -93,6 +94,7 @@ impl Loader<'_> {
         }
         Ok(MlxExecutor {
             backend: self.weights.backend,
+            lanes: Lanes::new(self.weights.backend),
             vocab_size: spec.vocab_size,
             context_length: spec.context_length,
             kv_shape: KvShape {

@@ -7,6 +7,7 @@ mod array;
 mod attention;
 mod backend;
 mod kv;
+mod lanes;
 mod layer;
 mod linear;
 mod load;
@@ -21,6 +22,7 @@ pub use backend::Backend;
 pub use kv::MlxKv;
 
 use kv::KvShape;
+use lanes::Lanes;
 use layer::Layer;
 use linear::Weight;
 use norm::RmsNorm;
@@ -60,6 +62,7 @@ pub struct MlxOptions<'a> {
 /// A decoder on MLX arrays.
 pub struct MlxExecutor {
     backend: Backend,
+    lanes: Lanes,
     vocab_size: usize,
     context_length: usize,
     kv_shape: KvShape,

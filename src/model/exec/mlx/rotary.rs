@@ -1,18 +1,33 @@
 //! Rotary position embedding of the query and key heads of a whole batch at once.
 
-use mlx_rs::{Array, Dtype as ArrayType, fast};
+use std::ops::Range;
 
-use super::array::{self, Result, dim, from_vec, reversed};
+use mlx_rs::{Array, Dtype as ArrayType, fast, ops};
+
+use super::array::{Result, dim, from_vec, reversed, slice};
 use crate::model::{exec::rope::frequencies, spec::Rope};
 
-/// The query and key heads that turn.
+/// The heads of one token in a joint projection: queries, then keys, then values.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Heads {
     pub(super) query_count: usize,
+    /// Heads of keys, and as many of values.
     pub(super) key_count: usize,
     pub(super) dim: usize,
     /// Factor on queries.
     pub(super) query_scale: f32,
+}
+
+impl Heads {
+    /// All of them.
+    pub(super) fn count(&self) -> usize {
+        self.query_count + 2 * self.key_count
+    }
+
+    /// Queries and keys.
+    pub(super) fn turning_count(&self) -> usize {
+        self.query_count + self.key_count
+    }
 }
 
 /// One rotary embedding at the positions of one batch.
@@ -23,11 +38,10 @@ pub(super) enum Rotation {
         positions: Array,
         /// Positions for a turn of one radian, `[dim / 2]`.
         wavelengths: Array,
-        dim: usize,
     },
     /// `x · cosines + swap(x) · sines`, where `swap` exchanges the halves of a head. Both have the
-    /// shape `[tokens, heads, 2, dim / 2]`, so that no operation has to broadcast over heads, and
-    /// contain the scale of queries.
+    /// shape `[tokens, heads, 2, dim / 2]`, so that no operation has to broadcast over heads; they
+    /// contain the scale of queries, and leave values as they are.
     Tables { cosines: Array, sines: Array },
 }
 
@@ -42,7 +56,6 @@ impl Rotation {
         Ok(Self::Fused {
             positions: from_vec(offsets, &[positions.len()])?,
             wavelengths: from_vec(wavelengths, &[heads.dim / 2])?,
-            dim: heads.dim,
         })
     }
 
@@ -54,12 +67,11 @@ impl Rotation {
         dtype: ArrayType,
     ) -> Result<Self> {
         let frequencies = frequencies(rope, heads.dim);
-        let head_count = heads.query_count + heads.key_count;
-        let size = positions.len() * head_count * heads.dim;
+        let size = positions.len() * heads.count() * heads.dim;
         let (mut cosines, mut sines) = (Vec::with_capacity(size), Vec::with_capacity(size));
         for &position in positions {
             let (cosine, sine) = one_head(&frequencies, position);
-            for head in 0..head_count {
+            for head in 0..heads.turning_count() {
                 let scale = if head < heads.query_count {
                     heads.query_scale
                 } else {
@@ -68,33 +80,39 @@ impl Rotation {
                 cosines.extend(cosine.iter().map(|value| value * scale));
                 sines.extend(sine.iter().map(|value| value * scale));
             }
+            cosines.resize(cosines.len() + heads.key_count * heads.dim, 1.0);
+            sines.resize(sines.len() + heads.key_count * heads.dim, 0.0);
         }
-        let shape = [positions.len(), head_count, 2, heads.dim / 2];
+        let shape = [positions.len(), heads.count(), 2, heads.dim / 2];
         Ok(Self::Tables {
             cosines: from_vec(cosines, &shape)?.as_dtype(dtype)?,
             sines: from_vec(sines, &shape)?.as_dtype(dtype)?,
         })
     }
 
-    /// Turns query and key heads, `[tokens, heads, dim]` → the same.
-    pub(super) fn apply(&self, x: &Array) -> Result<Array> {
-        let shape = x.shape();
+    /// Turns the queries and keys among the heads `[tokens, heads, dim]` of some rows of the batch.
+    pub(super) fn apply(&self, x: &Array, heads: Heads, rows: Range<usize>) -> Result<Array> {
         match self {
             Self::Fused {
                 positions,
                 wavelengths,
-                dim: width,
             } => {
-                let apart = x.expand_dims(2)?;
-                let width = dim(*width);
-                fast::rope_dynamic(apart, width, false, None, 1.0, positions, wavelengths)?
-                    .reshape(shape)
+                let turning = slice(x, 1, 0..heads.turning_count())?;
+                let values = slice(x, 1, heads.turning_count()..heads.count())?;
+                let (apart, width) = (turning.expand_dims(2)?, dim(heads.dim));
+                let positions = slice(positions, 0, rows)?;
+                let turned =
+                    fast::rope_dynamic(apart, width, false, None, 1.0, &positions, wavelengths)?;
+                ops::concatenate(&[&turned.reshape(turning.shape())?, &values], 1)
             }
             Self::Tables { cosines, sines } => {
+                let (cosines, sines) = (slice(cosines, 0, rows.clone())?, slice(sines, 0, rows)?);
                 let halves = x.reshape(cosines.shape())?;
                 let swapped = reversed(&halves, 2)?;
-                let turned = halves.multiply(cosines)?.add(swapped.multiply(sines)?)?;
-                turned.reshape(shape)
+                halves
+                    .multiply(cosines)?
+                    .add(swapped.multiply(sines)?)?
+                    .reshape(x.shape())
             }
         }
     }
@@ -112,13 +130,4 @@ fn one_head(frequencies: &[f64], position: usize) -> (Vec<f32>, Vec<f32>) {
         sines[half + pair] = sine as f32;
     }
     (cosines, sines)
-}
-
-/// Query and key heads of joint projections, `[tokens, heads, dim]`, as two views.
-pub(super) fn split(x: &Array, heads: Heads) -> Result<(Array, Array)> {
-    let all = heads.query_count + heads.key_count;
-    Ok((
-        array::slice(x, 1, 0..heads.query_count)?,
-        array::slice(x, 1, heads.query_count..all)?,
-    ))
 }

@@ -8,6 +8,7 @@ use super::{
     array::{Result, dim, from_vec},
     attention::{Attention, Span},
     kv::MlxKv,
+    lanes::Lanes,
     linear::{scalar, soft_cap},
     mask::Masks,
     rotary::Rotation,
@@ -29,16 +30,20 @@ pub(super) struct Batch<'a> {
 }
 
 impl Batch<'_> {
-    /// `[tokens, hidden]` → `[tokens, query heads · dim]`.
+    /// The rotary embedding of this number.
+    pub(super) fn rotation(&self, number: usize) -> &Rotation {
+        &self.rotations[number]
+    }
+
+    /// Heads of the whole batch → `[tokens, query heads · dim]`.
     pub(super) fn attend(
         &mut self,
         attention: &Attention,
-        rotation: usize,
         layer: usize,
-        x: &Array,
+        heads: &Array,
+        lanes: &Lanes,
     ) -> Result<Array> {
-        let rotation = &self.rotations[rotation];
-        attention.mix(x, layer, rotation, &mut self.memories, &mut self.masks)
+        attention.mix(heads, layer, &mut self.memories, &mut self.masks, lanes)
     }
 
     /// Computes everything: the logits, if any are wanted, and the memories.
@@ -153,7 +158,8 @@ impl MlxExecutor {
         };
         for (index, layer) in self.layers.iter().enumerate() {
             let is_last = index + 1 == self.layers.len();
-            x = layer.run(&x, index, batch, kept.as_ref().filter(|_| is_last))?;
+            let kept = kept.as_ref().filter(|_| is_last);
+            x = layer.run(&x, index, batch, kept, &self.lanes)?;
         }
         Ok(x)
     }
