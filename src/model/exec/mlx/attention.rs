@@ -56,9 +56,10 @@ impl Attention {
         x: &Array,
         rotation: &Rotation,
         rows: Range<usize>,
+        lanes: &Lanes,
     ) -> Result<Array> {
         let shape = [x.dim(0), dim(self.heads.count()), dim(self.heads.dim)];
-        let mut heads = self.qkv.apply(x)?.reshape(&shape)?;
+        let mut heads = self.qkv.apply(x, lanes)?.reshape(&shape)?;
         if let Some((query_norm, key_norm)) = &self.qk_norm {
             let (keys, values) = (self.heads.query_count, self.heads.turning_count());
             heads = ops::concatenate(

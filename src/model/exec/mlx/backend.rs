@@ -45,6 +45,12 @@ impl Backend {
         self == Self::Gpu
     }
 
+    /// Whether the factors of norms go into the linear layers that follow: one operation less on
+    /// backends that have no kernel for norms.
+    pub(super) fn folds_norms(self) -> bool {
+        self == Self::Cpu
+    }
+
     /// Whether attention and rotary embedding are single kernels.
     pub(super) fn has_fused_kernels(self) -> bool {
         self == Self::Gpu

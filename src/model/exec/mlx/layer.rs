@@ -36,24 +36,25 @@ impl Layer {
         lanes: &Lanes,
     ) -> Result<Array> {
         let rotation = batch.rotation(self.rotation);
-        let heads = lanes.over_rows(x, |x, rows| {
-            self.attention
-                .project(&self.attention_norm.apply(x)?, rotation, rows)
+        let heads = lanes.over_rows(x, |x, rows, lanes| {
+            let x = self.attention_norm.apply(x)?;
+            self.attention.project(&x, rotation, rows, lanes)
         })?;
         let mixed = batch.attend(&self.attention, index, &heads, lanes)?;
-        match kept {
-            None => lanes.over_rows(&mixed, |mixed, rows| {
-                self.finish(mixed, &slice(x, 0, rows)?)
-            }),
-            Some(kept) => self.finish(&mixed.take_axis(kept, 0)?, &x.take_axis(kept, 0)?),
-        }
+        let (mixed, residual) = match kept {
+            None => (mixed, x.clone()),
+            Some(kept) => (mixed.take_axis(kept, 0)?, x.take_axis(kept, 0)?),
+        };
+        lanes.over_rows(&mixed, |mixed, rows, lanes| {
+            self.finish(mixed, &slice(&residual, 0, rows)?, lanes)
+        })
     }
 
     /// What comes after attention, row by row: its output projection, and the feed-forward.
-    fn finish(&self, mixed: &Array, residual: &Array) -> Result<Array> {
-        let attended = self.attention.output.apply(mixed)?;
+    fn finish(&self, mixed: &Array, residual: &Array, lanes: &Lanes) -> Result<Array> {
+        let attended = self.attention.output.apply(mixed, lanes)?;
         let x = residual.add(post(self.attention_post_norm.as_ref(), attended)?)?;
-        let fed = self.mlp.apply(&self.mlp_norm.apply(&x)?)?;
+        let fed = self.mlp.apply(&self.mlp_norm.apply(&x)?, lanes)?;
         x.add(post(self.mlp_post_norm.as_ref(), fed)?)
     }
 }

@@ -2,17 +2,12 @@
 
 use mlx_rs::{Array, Dtype as ArrayType, ops};
 
-use super::array::Result;
+use super::{array::Result, dense::Dense, lanes::Lanes};
 
 /// A matrix `[out, in]`.
 pub(super) enum Weight {
-    /// Plain numbers, kept with the view that multiplies.
-    Dense {
-        /// `[out, in]`.
-        rows: Array,
-        /// `[in, out]`, over the same memory.
-        transposed: Array,
-    },
+    /// Plain numbers.
+    Dense(Dense),
     /// MLX's affine quantisation: groups of a row with a scale and a bias each.
     Quantised {
         /// `[out, in · bits / 32]` words.
@@ -29,16 +24,10 @@ pub(super) enum Weight {
 }
 
 impl Weight {
-    pub(super) fn dense(rows: Array) -> Result<Self> {
-        let transposed = rows.t();
-        transposed.eval()?;
-        Ok(Self::Dense { rows, transposed })
-    }
-
     /// `[n, in]` → `[n, out]`.
-    pub(super) fn multiply(&self, x: &Array) -> Result<Array> {
+    pub(super) fn multiply(&self, x: &Array, lanes: &Lanes) -> Result<Array> {
         match self {
-            Self::Dense { transposed, .. } => x.matmul(transposed),
+            Self::Dense(dense) => dense.multiply(x, lanes),
             Self::Quantised {
                 packed,
                 scales,
@@ -52,7 +41,7 @@ impl Weight {
     /// The rows at `indices` `[n]`, as `[n, in]`.
     pub(super) fn take_rows(&self, indices: &Array) -> Result<Array> {
         match self {
-            Self::Dense { rows, .. } => rows.take_axis(indices, 0),
+            Self::Dense(dense) => dense.take_rows(indices),
             Self::Quantised {
                 packed,
                 scales,
@@ -78,13 +67,11 @@ pub(super) struct Linear {
 
 impl Linear {
     /// `[n, in]` → `[n, out]`.
-    pub(super) fn apply(&self, x: &Array) -> Result<Array> {
-        match (&self.weight, &self.bias) {
-            (weight, None) => weight.multiply(x),
-            (Weight::Dense { transposed, .. }, Some(bias)) => {
-                ops::addmm(bias, x, transposed, None, None)
-            }
-            (weight, Some(bias)) => weight.multiply(x)?.add(bias),
+    pub(super) fn apply(&self, x: &Array, lanes: &Lanes) -> Result<Array> {
+        let product = self.weight.multiply(x, lanes)?;
+        match &self.bias {
+            Some(bias) => product.add(bias),
+            None => Ok(product),
         }
     }
 }
@@ -95,14 +82,14 @@ pub(super) struct Projection(pub(super) Vec<Linear>);
 
 impl Projection {
     /// `[n, in]` → `[n, sum of outs]`.
-    pub(super) fn apply(&self, x: &Array) -> Result<Array> {
+    pub(super) fn apply(&self, x: &Array, lanes: &Lanes) -> Result<Array> {
         if let [whole] = self.0.as_slice() {
-            return whole.apply(x);
+            return whole.apply(x, lanes);
         }
         let parts: Vec<Array> = self
             .0
             .iter()
-            .map(|part| part.apply(x))
+            .map(|part| part.apply(x, lanes))
             .collect::<Result<_>>()?;
         ops::concatenate(&parts, -1)
     }

@@ -6,6 +6,7 @@ use super::{
     MlxExecutor, MlxOptions,
     attention::Attention,
     backend::Backend,
+    blas,
     kv::KvShape,
     lanes::Lanes,
     layer::Layer,
@@ -34,17 +35,37 @@ pub(super) fn load(
     let backend = options.backend.unwrap_or_else(Backend::of_default_device);
     let embeddings = format!("{}embed_tokens", spec.names.decoder);
     let dtype = backend.compute_type(options.dtype, stored_type(tensors, &embeddings));
+    if backend == Backend::Cpu {
+        blas::use_one_thread();
+    }
+    let lanes = Lanes::new(backend);
     let weights = Weights {
         tensors,
         backend,
         dtype,
+        lanes: &lanes,
     };
-    Loader {
+    let loader = Loader {
         spec,
         weights,
         ropes: distinct_ropes(spec),
-    }
-    .executor(&embeddings, options)
+    };
+    let layers = loader.layers(options.progress)?;
+    Ok(MlxExecutor {
+        backend,
+        vocab_size: spec.vocab_size,
+        context_length: spec.context_length,
+        kv_shape: loader.kv_shape(),
+        heads: loader.heads(),
+        embeddings: loader.vocabulary(&embeddings)?,
+        embedding_scale: spec.embedding_scale,
+        layers,
+        norm: loader.norm(&format!("{}norm", spec.names.decoder), spec.hidden_size)?,
+        head: loader.head()?,
+        logit_soft_cap: spec.logit_soft_cap,
+        ropes: loader.ropes,
+        lanes,
+    })
 }
 
 /// How a matrix's numbers are stored; for an MLX-quantised one, how its scales are.
@@ -76,42 +97,33 @@ struct Loader<'a> {
 }
 
 impl Loader<'_> {
-    fn executor(
-        self,
-        embeddings: &str,
-        options: &MlxOptions<'_>,
-    ) -> Result<MlxExecutor, LoadError> {
-        let spec = self.spec;
-        let head = (!spec.tied_embeddings)
-            .then(|| self.vocabulary(&spec.names.head))
-            .transpose()?;
-        let mut layers = Vec::with_capacity(spec.layers.len());
-        for index in 0..spec.layers.len() {
+    fn layers(&self, progress: Option<&dyn Fn(usize, usize)>) -> Result<Vec<Layer>, LoadError> {
+        let count = self.spec.layers.len();
+        let mut layers = Vec::with_capacity(count);
+        for index in 0..count {
             layers.push(self.layer(index)?);
-            if let Some(progress) = options.progress {
-                progress(layers.len(), spec.layers.len());
+            if let Some(progress) = progress {
+                progress(layers.len(), count);
             }
         }
-        Ok(MlxExecutor {
-            backend: self.weights.backend,
-            lanes: Lanes::new(self.weights.backend),
-            vocab_size: spec.vocab_size,
-            context_length: spec.context_length,
-            kv_shape: KvShape {
-                layer_count: spec.layers.len(),
-                head_count: spec.kv_head_count,
-                head_dim: spec.head_dim,
-                dtype: self.weights.dtype,
-            },
-            heads: self.heads(),
-            embeddings: self.vocabulary(embeddings)?,
-            embedding_scale: spec.embedding_scale,
-            layers,
-            norm: self.norm(&format!("{}norm", spec.names.decoder), spec.hidden_size)?,
-            head,
-            logit_soft_cap: spec.logit_soft_cap,
-            ropes: self.ropes,
-        })
+        Ok(layers)
+    }
+
+    fn kv_shape(&self) -> KvShape {
+        KvShape {
+            layer_count: self.spec.layers.len(),
+            head_count: self.spec.kv_head_count,
+            head_dim: self.spec.head_dim,
+            dtype: self.weights.dtype,
+        }
+    }
+
+    /// The output projection, where it is not the embedding matrix.
+    fn head(&self) -> Result<Option<Weight>, LoadError> {
+        match self.spec.tied_embeddings {
+            true => Ok(None),
+            false => self.vocabulary(&self.spec.names.head).map(Some),
+        }
     }
 
     /// A matrix `[vocabulary, hidden]`.
@@ -120,19 +132,42 @@ impl Loader<'_> {
             name,
             rows: self.spec.vocab_size,
         };
-        self.weights.matrix(&[part], self.spec.hidden_size)
+        self.weights.matrix(&[part], self.spec.hidden_size, None)
     }
 
+    /// A norm with factors of its own.
     fn norm(&self, name: &str, width: usize) -> Result<RmsNorm, LoadError> {
-        let norm = self.spec.norm;
-        let offset = if norm.unit_offset { 1.0 } else { 0.0 };
+        let name = format!("{name}.weight");
         let weight = self
             .weights
-            .vector(&format!("{name}.weight"), width, offset)?;
-        Ok(RmsNorm {
+            .vector(&name, self.norm_factors(&name, width)?)?;
+        Ok(RmsNorm::Weighted {
             weight,
-            eps: norm.eps,
+            eps: self.spec.norm.eps,
         })
+    }
+
+    /// A norm before linear layers, and the factors that these have to take over from it, if any.
+    fn leading_norm(&self, name: &str) -> Result<(RmsNorm, Option<Vec<f32>>), LoadError> {
+        let width = self.spec.hidden_size;
+        if !self.weights.backend.folds_norms() {
+            return Ok((self.norm(name, width)?, None));
+        }
+        let mut factors = self.norm_factors(&format!("{name}.weight"), width)?;
+        factors
+            .iter_mut()
+            .for_each(|factor| *factor *= (width as f32).sqrt());
+        let norm = RmsNorm::folded(width, self.spec.norm.eps, self.weights.dtype)
+            .map_err(|error| LoadError(format!("MLX failed: {error}")))?;
+        Ok((norm, Some(factors)))
+    }
+
+    fn norm_factors(&self, name: &str, width: usize) -> Result<Vec<f32>, LoadError> {
+        let mut factors = self.weights.numbers(name, width)?;
+        if self.spec.norm.unit_offset {
+            factors.iter_mut().for_each(|factor| *factor += 1.0);
+        }
+        Ok(factors)
     }
 
     fn heads(&self) -> Heads {
@@ -147,15 +182,24 @@ impl Loader<'_> {
     fn layer(&self, index: usize) -> Result<Layer, LoadError> {
         let (spec, names) = (self.spec, &self.spec.names);
         let prefix = format!("{}layers.{index}.", names.decoder);
-        let norm = |name: &str| self.norm(&format!("{prefix}{name}"), spec.hidden_size);
-        let post = |name: Option<&str>| name.map(norm).transpose();
+        let leading = |name: &str| self.leading_norm(&format!("{prefix}{name}"));
+        let post = |name: Option<&str>| {
+            name.map(|name| self.norm(&format!("{prefix}{name}"), spec.hidden_size))
+                .transpose()
+        };
+        let (attention_norm, qkv_factors) = leading("input_layernorm")?;
+        let (mlp_norm, gate_up_factors) = leading(names.feed_forward_norm)?;
         let rope = &spec.layers[index].rope;
         Ok(Layer {
-            attention_norm: norm("input_layernorm")?,
-            attention: self.attention(index, &format!("{prefix}self_attn."))?,
+            attention_norm,
+            attention: self.attention(
+                index,
+                &format!("{prefix}self_attn."),
+                qkv_factors.as_deref(),
+            )?,
             attention_post_norm: post(names.post_norms.map(|names| names.attention))?,
-            mlp_norm: norm(names.feed_forward_norm)?,
-            mlp: self.mlp(&format!("{prefix}mlp."))?,
+            mlp_norm,
+            mlp: self.mlp(&format!("{prefix}mlp."), gate_up_factors.as_deref())?,
             mlp_post_norm: post(names.post_norms.map(|names| names.feed_forward))?,
             rotation: self
                 .ropes
@@ -165,7 +209,12 @@ impl Loader<'_> {
         })
     }
 
-    fn attention(&self, index: usize, prefix: &str) -> Result<Attention, LoadError> {
+    fn attention(
+        &self,
+        index: usize,
+        prefix: &str,
+        factors: Option<&[f32]>,
+    ) -> Result<Attention, LoadError> {
         let spec = self.spec;
         let (queries, keys) = (
             spec.head_count * spec.head_dim,
@@ -195,7 +244,7 @@ impl Loader<'_> {
         Ok(Attention {
             qkv: self
                 .weights
-                .projection(&parts, spec.hidden_size, spec.qkv_bias)?,
+                .projection(&parts, spec.hidden_size, spec.qkv_bias, factors)?,
             output: self
                 .weights
                 .linear(&output, spec.hidden_size, queries, spec.output_bias)?,
@@ -208,7 +257,7 @@ impl Loader<'_> {
         })
     }
 
-    fn mlp(&self, prefix: &str) -> Result<Mlp, LoadError> {
+    fn mlp(&self, prefix: &str, factors: Option<&[f32]>) -> Result<Mlp, LoadError> {
         let (hidden, intermediate) = (self.spec.hidden_size, self.spec.intermediate_size);
         let name = |name: &str| format!("{prefix}{name}");
         let parts = [
@@ -223,7 +272,7 @@ impl Loader<'_> {
         ];
         let (bias, down) = (self.spec.mlp_bias, name("down_proj"));
         Ok(Mlp {
-            gate_up: self.weights.projection(&parts, hidden, bias)?,
+            gate_up: self.weights.projection(&parts, hidden, bias, factors)?,
             down: self.weights.linear(&down, hidden, intermediate, bias)?,
             activation: self.spec.activation,
             intermediate_size: intermediate,

@@ -6,6 +6,7 @@ use mlx_rs::{Array, ops};
 
 use super::{
     array::{Result, slice},
+    lanes::Lanes,
     linear::{Linear, Projection, scalar},
 };
 use crate::model::spec::Activation;
@@ -21,12 +22,12 @@ pub(super) struct Mlp {
 
 impl Mlp {
     /// `[n, hidden]` → `[n, hidden]`.
-    pub(super) fn apply(&self, x: &Array) -> Result<Array> {
-        let both = self.gate_up.apply(x)?;
+    pub(super) fn apply(&self, x: &Array, lanes: &Lanes) -> Result<Array> {
+        let both = self.gate_up.apply(x, lanes)?;
         let gate = slice(&both, 1, 0..self.intermediate_size)?;
         let up = slice(&both, 1, self.intermediate_size..2 * self.intermediate_size)?;
         self.down
-            .apply(&activate(self.activation, &gate)?.multiply(up)?)
+            .apply(&activate(self.activation, &gate)?.multiply(up)?, lanes)
     }
 }
 

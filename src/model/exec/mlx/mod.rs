@@ -6,6 +6,8 @@
 mod array;
 mod attention;
 mod backend;
+mod blas;
+mod dense;
 mod kv;
 mod lanes;
 mod layer;

@@ -1,19 +1,41 @@
 //! Root-mean-square normalisation.
 
-use mlx_rs::{Array, fast};
+use mlx_rs::{Array, Dtype as ArrayType, fast, ops};
 
-use super::array::Result;
+use super::{array::Result, linear::scalar};
 
 /// A norm over the last axis.
-pub(super) struct RmsNorm {
-    /// The factors themselves, `[width]`: an offset of one is already added.
-    pub(super) weight: Array,
-    pub(super) eps: f32,
+pub(super) enum RmsNorm {
+    /// With factors of its own.
+    Weighted {
+        /// The factors themselves, `[width]`: an offset of one is already added.
+        weight: Array,
+        eps: f32,
+    },
+    /// Divides by the root of the sum of squares only: the factors, and the root of the width, are
+    /// in the weights of the linear layers that follow.
+    Folded {
+        /// Width times `eps`, of the type of the activations.
+        width_eps: Array,
+    },
 }
 
 impl RmsNorm {
+    /// A norm whose factors are in the following layers.
+    pub(super) fn folded(width: usize, eps: f32, dtype: ArrayType) -> Result<Self> {
+        Ok(Self::Folded {
+            width_eps: scalar(width as f32 * eps, dtype)?,
+        })
+    }
+
     /// `[…, width]` → `[…, width]`.
     pub(super) fn apply(&self, x: &Array) -> Result<Array> {
-        fast::rms_norm(x, Some(&self.weight), self.eps)
+        match self {
+            Self::Weighted { weight, eps } => fast::rms_norm(x, Some(weight), *eps),
+            Self::Folded { width_eps } => {
+                let squares = x.square()?.sum_axis(-1, true)?;
+                x.multiply(ops::rsqrt(squares.add(width_eps)?)?)
+            }
+        }
     }
 }

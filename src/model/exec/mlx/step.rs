@@ -167,7 +167,7 @@ impl MlxExecutor {
     /// `[n, hidden]` → logits `[n, vocabulary]`, 32-bit and row-major.
     fn logits(&self, hidden: &Array) -> Result<Array> {
         let head = self.head.as_ref().unwrap_or(&self.embeddings);
-        let logits = head.multiply(&self.norm.apply(hidden)?)?;
+        let logits = head.multiply(&self.norm.apply(hidden)?, &self.lanes)?;
         soft_cap(logits, self.logit_soft_cap)?.as_dtype(ArrayType::Float32)
     }
 }

@@ -5,6 +5,8 @@ use mlx_rs::{Array, Dtype as ArrayType, error::Exception};
 use super::{
     array::{self, from_vec},
     backend::Backend,
+    dense::Dense,
+    lanes::Lanes,
     linear::{Linear, Projection, Weight},
 };
 use crate::load::{LoadError, MlxQuantization, Tensors};
@@ -16,6 +18,7 @@ pub(super) struct Weights<'a> {
     pub(super) tensors: &'a dyn Tensors,
     pub(super) backend: Backend,
     pub(super) dtype: ArrayType,
+    pub(super) lanes: &'a Lanes,
 }
 
 /// The parts of one tensor or of several joined ones, all `[rows, columns]`.
@@ -27,29 +30,36 @@ pub(super) struct Part<'a> {
 }
 
 impl Weights<'_> {
-    /// A vector of exactly this length, with `offset` added.
-    pub(super) fn vector(&self, name: &str, len: usize, offset: f32) -> Result<Array> {
-        self.expect(name, &[len])?;
-        let mut values = vec![0.0; len];
-        self.tensors.read_f32(name, &mut values)?;
-        values.iter_mut().for_each(|value| *value += offset);
+    /// The numbers of a vector of exactly this length.
+    pub(super) fn numbers(&self, name: &str, len: usize) -> Result<Vec<f32>> {
+        let mut values = Vec::new();
+        self.append_f32(&mut values, name, &[len])?;
+        Ok(values)
+    }
+
+    /// A vector as an array.
+    pub(super) fn vector(&self, name: &str, values: Vec<f32>) -> Result<Array> {
+        let len = values.len();
         self.typed(values, &[len])
             .map_err(|error| failed(name, &error))
     }
 
-    /// Linear layers over the same `columns` inputs, joined where they are stored alike.
+    /// Linear layers over the same inputs, joined where they are stored alike; `factors`, one for
+    /// each input, are multiplied into plain weights.
     pub(super) fn projection(
         &self,
         parts: &[Part<'_>],
         columns: usize,
         has_bias: bool,
+        factors: Option<&[f32]>,
     ) -> Result<Projection> {
         if self.joins(parts, columns)? {
-            return Ok(Projection(vec![self.joined(parts, columns, has_bias)?]));
+            let whole = self.joined(parts, columns, has_bias, factors)?;
+            return Ok(Projection(vec![whole]));
         }
         let apart = parts
             .iter()
-            .map(|part| self.joined(&[*part], columns, has_bias));
+            .map(|part| self.joined(&[*part], columns, has_bias, factors));
         Ok(Projection(apart.collect::<Result<_>>()?))
     }
 
@@ -61,7 +71,7 @@ impl Weights<'_> {
         columns: usize,
         has_bias: bool,
     ) -> Result<Linear> {
-        self.joined(&[Part { name, rows }], columns, has_bias)
+        self.joined(&[Part { name, rows }], columns, has_bias, None)
     }
 
     /// Whether these parts can be rows of one matrix: always, if they become plain numbers.
@@ -74,8 +84,14 @@ impl Weights<'_> {
         Ok(packings.windows(2).all(|pair| pair[0] == pair[1]))
     }
 
-    fn joined(&self, parts: &[Part<'_>], columns: usize, has_bias: bool) -> Result<Linear> {
-        let weight = self.matrix(parts, columns)?;
+    fn joined(
+        &self,
+        parts: &[Part<'_>],
+        columns: usize,
+        has_bias: bool,
+        factors: Option<&[f32]>,
+    ) -> Result<Linear> {
+        let weight = self.matrix(parts, columns, factors)?;
         let bias = has_bias.then(|| self.joined_bias(parts)).transpose()?;
         Ok(Linear { weight, bias })
     }
@@ -91,18 +107,23 @@ impl Weights<'_> {
     }
 
     /// One matrix of the rows of all parts, which [`Self::joins`] said can be joined.
-    pub(super) fn matrix(&self, parts: &[Part<'_>], columns: usize) -> Result<Weight> {
+    pub(super) fn matrix(
+        &self,
+        parts: &[Part<'_>],
+        columns: usize,
+        factors: Option<&[f32]>,
+    ) -> Result<Weight> {
         let Some(first) = parts.first() else {
             return Err(LoadError("a linear layer has no weights".into()));
         };
         let packing = self.packing(*first, columns)?;
         match packing.filter(|_| self.backend.keeps_quantised()) {
             Some(packing) => self.quantised(parts, columns, packing),
-            None => self.dense(parts, columns),
+            None => self.dense(parts, columns, factors),
         }
     }
 
-    fn dense(&self, parts: &[Part<'_>], columns: usize) -> Result<Weight> {
+    fn dense(&self, parts: &[Part<'_>], columns: usize, factors: Option<&[f32]>) -> Result<Weight> {
         let rows: usize = parts.iter().map(|part| part.rows).sum();
         let mut values = Vec::new();
         for part in parts {
@@ -110,8 +131,13 @@ impl Weights<'_> {
             self.append_f32(&mut values, &name, &[part.rows, columns])?;
             values.reserve_exact(rows * columns - values.len());
         }
+        for row in values.chunks_exact_mut(columns) {
+            let pairs = row.iter_mut().zip(factors.into_iter().flatten());
+            pairs.for_each(|(value, factor)| *value *= factor);
+        }
         self.typed(values, &[rows, columns])
-            .and_then(Weight::dense)
+            .and_then(|rows| Dense::new(rows, self.lanes))
+            .map(Weight::Dense)
             .map_err(|error| failed(parts[0].name, &error))
     }
 
