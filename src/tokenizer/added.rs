@@ -23,14 +23,20 @@ pub(super) struct AddedToken {
     /// Takes the white space after it along.
     #[serde(default)]
     pub(super) rstrip: bool,
+    /// Looked for in the normalised text instead of the text as it came.
+    #[serde(default)]
+    pub(super) normalized: bool,
+    /// How a normalised text spells it.
+    #[serde(skip)]
+    pub(super) normalized_form: String,
     /// Never shown in a decoded text.
     #[serde(default)]
     pub(super) special: bool,
 }
 
 /// HTML elements that vocabularies (Gemma's) list as single tokens of ordinary text.
-const HTML_ELEMENTS: &str = "table caption thead tbody tfoot tr th td h1 h2 h3 h4 h5 h6 blockquote \
-    strong em b i u s sub sup code p br li";
+const HTML_ELEMENTS: &str = "a b bbox blockquote body br caption code div em footer h1 h2 h3 h4 h5 \
+    h6 html i iframe img li p s span strong sub sup table tbody td tfoot th thead tr u ul";
 
 impl AddedToken {
     pub(super) fn new(id: TokenId, content: &str, special: bool) -> Self {
@@ -76,6 +82,7 @@ pub(super) struct Found {
 pub(super) struct AddedTokens {
     control: Finder,
     plain: Finder,
+    normalized: Finder,
     ids: HashMap<String, TokenId>,
 }
 
@@ -85,13 +92,13 @@ impl AddedTokens {
             .iter()
             .map(|token| (token.content.clone(), token.id))
             .collect();
-        let (control, plain) = tokens
-            .into_iter()
-            .filter(|token| !token.content.is_empty())
-            .partition(AddedToken::is_control);
+        let tokens = tokens.into_iter().filter(|token| !token.content.is_empty());
+        let (control, plain): (Vec<_>, Vec<_>) = tokens.partition(AddedToken::is_control);
+        let (normalized, plain) = plain.into_iter().partition(|token| token.normalized);
         Ok(Self {
-            control: Finder::new(control)?,
-            plain: Finder::new(plain)?,
+            control: Finder::new(control, |token| &token.content)?,
+            plain: Finder::new(plain, |token| &token.content)?,
+            normalized: Finder::new(normalized, |token| &token.normalized_form)?,
             ids,
         })
     }
@@ -108,21 +115,33 @@ impl AddedTokens {
             .collect()
     }
 
-    /// The added tokens of `text` in order, control tokens only within the ranges of `markup`.
+    /// The added tokens of a text as it came, in order: control tokens within the ranges of
+    /// `markup` only.
     pub(super) fn find(&self, text: &str, markup: &[Range<usize>]) -> Vec<Found> {
         let mut control = Vec::new();
         for range in markup {
-            self.control.find(text, range.clone(), &mut control);
+            self.control
+                .find(text, range.clone(), text.len(), &mut control);
         }
         let mut all = Vec::new();
         let mut start = 0;
         for found in control {
-            self.plain.find(text, start..found.range.start, &mut all);
+            let end = found.range.start;
+            self.plain.find(text, start..end, end, &mut all);
             start = found.range.end;
             all.push(found);
         }
-        self.plain.find(text, start..text.len(), &mut all);
+        self.plain
+            .find(text, start..text.len(), text.len(), &mut all);
         all
+    }
+
+    /// The added tokens of a normalised text without control tokens.
+    pub(super) fn find_normalized(&self, text: &str) -> Vec<Found> {
+        let mut found = Vec::new();
+        self.normalized
+            .find(text, 0..text.len(), text.len(), &mut found);
+        found
     }
 }
 
@@ -133,17 +152,22 @@ struct Finder {
 }
 
 impl Finder {
-    fn new(tokens: Vec<AddedToken>) -> Result<Self, TokenizerError> {
+    /// `form` is how the searched texts spell a token.
+    fn new(
+        tokens: Vec<AddedToken>,
+        form: impl Fn(&AddedToken) -> &String,
+    ) -> Result<Self, TokenizerError> {
         let automaton = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
             .kind(Some(AhoCorasickKind::ContiguousNFA))
-            .build(tokens.iter().map(|token| token.content.as_str()))
+            .build(tokens.iter().map(form))
             .map_err(|error| TokenizerError::Broken(format!("its added tokens: {error}")))?;
         Ok(Self { automaton, tokens })
     }
 
-    /// Appends what it finds in `range`, taking along no white space that `found` has already.
-    fn find(&self, text: &str, range: Range<usize>, found: &mut Vec<Found>) {
+    /// Appends what it finds in `range`. White space is taken along up to `limit`, but none that
+    /// `found` has already.
+    fn find(&self, text: &str, range: Range<usize>, limit: usize, found: &mut Vec<Found>) {
         if range.is_empty() || self.tokens.is_empty() {
             return;
         }
@@ -159,7 +183,7 @@ impl Finder {
                 range.start = before.trim_end().len().max(taken);
             }
             if token.rstrip {
-                range.end = text.len() - after.trim_start().len();
+                range.end = (text.len() - after.trim_start().len()).min(limit);
             }
             found.push(Found {
                 range,
@@ -219,15 +243,33 @@ mod tests {
     }
 
     #[test]
+    fn normalized_tokens_are_found_in_their_normalised_form() {
+        let spaces = AddedToken {
+            normalized: true,
+            normalized_form: "▁▁".to_owned(),
+            ..token(1, "  ", false)
+        };
+        let added = AddedTokens::new(vec![spaces]).unwrap();
+        assert_eq!(added.find("a  b", &[]), []);
+        assert_eq!(
+            added.find_normalized("a▁▁b"),
+            [Found { range: 1..7, id: 1 }]
+        );
+    }
+
+    #[test]
     fn stripping_takes_white_space_along_once() {
-        let strip = |id, content| AddedToken {
+        let strip = |id, content, special| AddedToken {
             lstrip: true,
             rstrip: true,
-            ..token(id, content, true)
+            ..token(id, content, special)
         };
-        let tokens = vec![strip(1, "<a>"), strip(2, "<z>")];
+        let tokens = vec![strip(1, "<a>", true), strip(2, "<z>", true)];
         let expected = [(1, " <a> \n".to_owned()), (2, "<z> ".to_owned())];
         assert_eq!(find(tokens, "x <a> \n<z> y", 12), expected);
+        let tokens = vec![strip(1, "word", false), strip(2, "<z>", true)];
+        let expected = [(1, "word".to_owned()), (2, "  <z>".to_owned())];
+        assert_eq!(find(tokens, "word  <z>", 9), expected);
     }
 
     #[test]

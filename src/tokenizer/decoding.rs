@@ -4,6 +4,9 @@ use serde_json::Value;
 
 use super::TokenizerError;
 
+/// How SentencePiece writes a space.
+pub(super) const SPACE: &str = "\u{2581}";
+
 /// The way from a token's spelling to its bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Decoding {
@@ -28,7 +31,7 @@ impl Decoding {
 
     /// SentencePiece with byte fallback.
     pub(super) fn sentencepiece(strips_first_space: bool) -> Self {
-        let replacements = vec![("\u{2581}".to_owned(), " ".to_owned())];
+        let replacements = vec![(SPACE.to_owned(), " ".to_owned())];
         Self {
             replacements,
             byte_fallback: true,

@@ -11,8 +11,8 @@ use tokenizers::{
 use super::{
     GgufVocabulary, Parts, TokenizerError,
     added::AddedToken,
-    decoding::{self, Decoding},
-    pipeline::{Framing, Model, Pipeline},
+    decoding::{self, Decoding, SPACE},
+    pipeline::{Framing, Model, Stages},
     pretokenize::Family,
     scored_bpe::ScoredBpe,
     special::SpecialTokens,
@@ -79,13 +79,13 @@ fn byte_level(vocabulary: &GgufVocabulary) -> Result<Parts, TokenizerError> {
         .cache_capacity(CACHED_WORDS)
         .build()
         .map_err(broken)?;
-    let pipeline = Pipeline::new(
-        family.normalizer(),
-        Some(family.pre_tokenizer().map_err(broken)?),
-        Model::Library(Box::new(ModelWrapper::BPE(model))),
-        framing(vocabulary, family.adds_bos),
-    );
-    Ok(parts(vocabulary, pipeline, Decoding::byte_level()))
+    let stages = Stages {
+        normalizer: family.normalizer(),
+        pre_tokenizer: Some(family.pre_tokenizer().map_err(broken)?),
+        model: Model::Library(Box::new(ModelWrapper::BPE(model))),
+        framing: framing(vocabulary, family.adds_bos),
+    };
+    Ok(parts(vocabulary, stages, Decoding::byte_level()))
 }
 
 fn ids_by_spelling(vocabulary: &GgufVocabulary) -> tokenizers::models::bpe::Vocab {
@@ -118,27 +118,25 @@ fn sentencepiece(vocabulary: &GgufVocabulary) -> Result<Parts, TokenizerError> {
         ));
     }
     let adds_space = vocabulary.add_space_prefix.unwrap_or(true);
-    let broken = |error: tokenizers::Error| TokenizerError::Broken(error.to_string());
-    let mut stages = vec![NormalizerWrapper::Replace(
-        Replace::new(" ", "\u{2581}").map_err(broken)?,
-    )];
+    let replace =
+        Replace::new(" ", SPACE).map_err(|error| TokenizerError::Broken(error.to_string()))?;
+    let mut normalizers = vec![NormalizerWrapper::Replace(replace)];
     if adds_space {
-        stages.insert(
-            0,
-            NormalizerWrapper::Prepend(Prepend::new("\u{2581}".to_owned())),
-        );
+        let prepend = Prepend::new(SPACE.to_owned());
+        normalizers.insert(0, NormalizerWrapper::Prepend(prepend));
     }
-    let pipeline = Pipeline::new(
-        Some(NormalizerWrapper::Sequence(Sequence::new(stages))),
-        None,
-        Model::Scored(scored(vocabulary)?),
-        framing(vocabulary, true),
-    );
-    Ok(parts(
-        vocabulary,
-        pipeline,
-        Decoding::sentencepiece(adds_space),
-    ))
+    let stages = Stages {
+        normalizer: Some(NormalizerWrapper::Sequence(Sequence::new(normalizers))),
+        pre_tokenizer: None,
+        model: Model::Scored(scored(vocabulary)?),
+        framing: framing(vocabulary, true),
+    };
+    let mut parts = parts(vocabulary, stages, Decoding::sentencepiece(adds_space));
+    for token in &mut parts.added {
+        token.normalized = true;
+        token.normalized_form = token.content.replace(' ', SPACE);
+    }
+    Ok(parts)
 }
 
 fn scored(vocabulary: &GgufVocabulary) -> Result<ScoredBpe, TokenizerError> {
@@ -181,10 +179,10 @@ fn framing(vocabulary: &GgufVocabulary, adds_bos: bool) -> Framing {
     }
 }
 
-fn parts(vocabulary: &GgufVocabulary, pipeline: Pipeline, decoding: Decoding) -> Parts {
+fn parts(vocabulary: &GgufVocabulary, stages: Stages, decoding: Decoding) -> Parts {
     let spelling = |id: Option<TokenId>| vocabulary.tokens.get(id? as usize).cloned();
     Parts {
-        pipeline,
+        stages,
         spellings: vocabulary.tokens.iter().cloned().map(Some).collect(),
         added: added(vocabulary),
         decoding,

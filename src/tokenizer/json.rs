@@ -5,7 +5,8 @@ use std::{collections::HashSet, fs, path::Path};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokenizers::{
-    Model as _, ModelWrapper, NormalizerWrapper, PostProcessorWrapper, PreTokenizerWrapper,
+    Model as _, ModelWrapper, NormalizedString, Normalizer as _, NormalizerWrapper,
+    PostProcessorWrapper, PreTokenizerWrapper,
 };
 
 use super::{
@@ -13,7 +14,7 @@ use super::{
     added::AddedToken,
     decoding::Decoding,
     gguf::CACHED_WORDS,
-    pipeline::{Framing, Model, Pipeline},
+    pipeline::{Framing, Model, Stages},
     special::SpecialTokens,
 };
 use crate::id::TokenId;
@@ -55,6 +56,7 @@ fn parts(mut file: TokenizerFile, config: &Map<String, Value>) -> Result<Parts, 
     let mut added = file.added_tokens;
     add_from_config(&mut added, config);
     add_by_role(&mut added, &special, &file.model);
+    normalize(&mut added, file.normalizer.as_ref())?;
 
     let end = |spelling: &String| added.iter().find(|token| token.content == *spelling);
     let ends = special
@@ -67,13 +69,14 @@ fn parts(mut file: TokenizerFile, config: &Map<String, Value>) -> Result<Parts, 
     Ok(Parts {
         spellings: spellings(&file.model)?,
         decoding: Decoding::from_json(&file.decoder)?,
-        pipeline: Pipeline::new(
-            file.normalizer,
-            file.pre_tokenizer,
-            Model::Library(Box::new(file.model)),
-            file.post_processor
+        stages: Stages {
+            normalizer: file.normalizer,
+            pre_tokenizer: file.pre_tokenizer,
+            model: Model::Library(Box::new(file.model)),
+            framing: file
+                .post_processor
                 .map_or(Framing::Bare, Framing::Processor),
-        ),
+        },
         added,
         special,
         ends,
@@ -82,6 +85,23 @@ fn parts(mut file: TokenizerFile, config: &Map<String, Value>) -> Result<Parts, 
 
 fn unsupported(model: &str) -> TokenizerError {
     TokenizerError::Unsupported(format!("a `{model}` model"))
+}
+
+/// Fills in how a normalised text spells the tokens that are looked for there.
+fn normalize(
+    added: &mut [AddedToken],
+    normalizer: Option<&NormalizerWrapper>,
+) -> Result<(), TokenizerError> {
+    for token in added.iter_mut().filter(|token| token.normalized) {
+        let mut form = NormalizedString::from(token.content.as_str());
+        if let Some(normalizer) = normalizer {
+            normalizer
+                .normalize(&mut form)
+                .map_err(|error| TokenizerError::Broken(error.to_string()))?;
+        }
+        form.get().clone_into(&mut token.normalized_form);
+    }
+    Ok(())
 }
 
 /// Adds the tokens of `added_tokens_decoder` that `tokenizer.json` does not list.

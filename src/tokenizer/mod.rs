@@ -23,7 +23,7 @@ pub use self::{
 use self::{
     added::{AddedToken, AddedTokens},
     decoding::Decoding,
-    pipeline::Pipeline,
+    pipeline::{Encoder, Stages},
     vocabulary::Vocabulary,
 };
 use crate::id::TokenId;
@@ -66,7 +66,7 @@ pub enum TokenizerError {
 
 /// What the readers of the two formats hand over.
 struct Parts {
-    pipeline: Pipeline,
+    stages: Stages,
     /// Spelling of each id of the model, as the model writes it.
     spellings: Vec<Option<String>>,
     added: Vec<AddedToken>,
@@ -81,8 +81,7 @@ struct Parts {
 pub struct Tokenizer(Arc<Inner>);
 
 struct Inner {
-    pipeline: Pipeline,
-    added: AddedTokens,
+    encoder: Encoder,
     vocabulary: Vocabulary,
     special: SpecialTokens,
     ends: Vec<TokenId>,
@@ -103,22 +102,19 @@ impl Tokenizer {
         Self::assemble(parts)
     }
 
-    fn assemble(mut parts: Parts) -> Result<Self, TokenizerError> {
+    fn assemble(parts: Parts) -> Result<Self, TokenizerError> {
         let vocabulary = Vocabulary::new(&parts.spellings, &parts.added, &parts.decoding)?;
-        let unknown = parts.special.unk.as_deref();
-        let control = |token: &&AddedToken| token.is_control() && Some(&*token.content) != unknown;
-        let guarded = parts.added.iter().filter(control).map(|token| token.id);
-        parts.pipeline.forbid(guarded, vocabulary.len());
-        parts.pipeline.check()?;
-
+        let mut forbidden = vec![false; vocabulary.len()];
+        for token in parts.added.iter().filter(|token| token.is_control()) {
+            forbidden[token.id as usize] = parts.special.unk.as_ref() != Some(&token.content);
+        }
         let ends = special::end_tokens(&parts.added, parts.ends);
         let added = AddedTokens::new(parts.added)?;
         Ok(Self(Arc::new(Inner {
             control_spellings: added.control_spellings(),
-            pipeline: parts.pipeline,
-            special: parts.special,
-            added,
+            encoder: Encoder::new(parts.stages, added, forbidden)?,
             vocabulary,
+            special: parts.special,
             ends,
         })))
     }
@@ -145,9 +141,7 @@ impl Tokenizer {
                 }
             }
         }
-        self.0
-            .pipeline
-            .encode(&text, &self.0.added.find(&text, &markup), false)
+        self.0.encoder.encode(&text, &markup, false)
     }
 
     /// The ids of a plain text, in which spellings of control tokens stay text.
@@ -156,9 +150,7 @@ impl Tokenizer {
     /// post-processor adds) where the model wants it.
     #[must_use]
     pub fn encode_text(&self, text: &str, add_special: bool) -> Vec<TokenId> {
-        self.0
-            .pipeline
-            .encode(text, &self.0.added.find(text, &[]), add_special)
+        self.0.encoder.encode(text, &[], add_special)
     }
 
     /// The text of ids, control tokens left out.
@@ -194,10 +186,7 @@ impl Tokenizer {
     /// The id of a token by its spelling in the model's files.
     #[must_use]
     pub fn token_id(&self, spelling: &str) -> Option<TokenId> {
-        self.0
-            .added
-            .id(spelling)
-            .or_else(|| self.0.pipeline.token_id(spelling))
+        self.0.encoder.token_id(spelling)
     }
 
     /// One more than the highest id.

@@ -1,12 +1,18 @@
 //! The stages between a text and its ids: normaliser, pre-tokenizer, model, post-processor.
 
+use std::ops::Range;
+
 use tokenizers::{
     Model as _, ModelWrapper, NormalizedString, Normalizer as _, NormalizerWrapper, OffsetType,
     PostProcessor as _, PostProcessorWrapper, PreTokenizedString, PreTokenizer as _,
     PreTokenizerWrapper, Token, normalizer::Range as Slice,
 };
 
-use super::{TokenizerError, added::Found, scored_bpe::ScoredBpe};
+use super::{
+    TokenizerError,
+    added::{AddedTokens, Found},
+    scored_bpe::ScoredBpe,
+};
 use crate::id::TokenId;
 
 /// What splits a word into tokens.
@@ -28,11 +34,17 @@ pub(super) enum Framing {
 }
 
 /// The stages of one tokenizer.
-pub(super) struct Pipeline {
+pub(super) struct Stages {
     pub(super) normalizer: Option<NormalizerWrapper>,
     pub(super) pre_tokenizer: Option<PreTokenizerWrapper>,
     pub(super) model: Model,
     pub(super) framing: Framing,
+}
+
+/// Turns texts into ids.
+pub(super) struct Encoder {
+    stages: Stages,
+    added: AddedTokens,
     /// By id: tokens that no plain text may become.
     forbidden: Vec<bool>,
 }
@@ -41,71 +53,66 @@ pub(super) struct Pipeline {
 /// lacks, it lacks one of these.
 const STRANGE_TEXT: &str = "\u{1}\u{378}\u{10FFFD}";
 
-impl Pipeline {
+impl Encoder {
+    /// `forbidden` are tokens that plain text must not become even where the model would merge
+    /// letters into them.
+    ///
+    /// # Errors
+    /// A vocabulary that cannot spell every text.
     pub(super) fn new(
-        normalizer: Option<NormalizerWrapper>,
-        pre_tokenizer: Option<PreTokenizerWrapper>,
-        model: Model,
-        framing: Framing,
-    ) -> Self {
-        Self {
-            normalizer,
-            pre_tokenizer,
-            model,
-            framing,
-            forbidden: Vec::new(),
-        }
-    }
-
-    /// Keeps plain text from becoming one of these ids, all below `vocab_size`.
-    pub(super) fn forbid(&mut self, ids: impl Iterator<Item = TokenId>, vocab_size: usize) {
-        self.forbidden = vec![false; vocab_size];
-        for id in ids {
-            self.forbidden[id as usize] = true;
-        }
-    }
-
-    /// Makes sure that every text can be encoded.
-    pub(super) fn check(&self) -> Result<(), TokenizerError> {
-        match self.try_encode(STRANGE_TEXT, &[], true) {
-            Ok(_) => Ok(()),
+        stages: Stages,
+        added: AddedTokens,
+        forbidden: Vec<bool>,
+    ) -> Result<Self, TokenizerError> {
+        let encoder = Self {
+            stages,
+            added,
+            forbidden,
+        };
+        match encoder.try_encode(STRANGE_TEXT, &[], true) {
+            Ok(_) => Ok(encoder),
             Err(error) => Err(TokenizerError::Broken(format!(
                 "it cannot spell every text: {error}"
             ))),
         }
     }
 
-    /// The ids of a text in which some tokens are found already.
-    pub(super) fn encode(&self, text: &str, found: &[Found], framed: bool) -> Vec<TokenId> {
-        self.try_encode(text, found, framed)
-            .expect("`check` has found a spelling for every text")
+    pub(super) fn token_id(&self, spelling: &str) -> Option<TokenId> {
+        self.added
+            .id(spelling)
+            .or_else(|| match &self.stages.model {
+                Model::Library(model) => model.token_to_id(spelling),
+                Model::Scored(model) => model.token_id(spelling),
+            })
     }
 
-    pub(super) fn token_id(&self, spelling: &str) -> Option<TokenId> {
-        match &self.model {
-            Model::Library(model) => model.token_to_id(spelling),
-            Model::Scored(model) => model.token_id(spelling),
-        }
+    /// The ids of a text that may spell control tokens within the ranges of `markup`. `framed` adds
+    /// what surrounds a whole text.
+    pub(super) fn encode(&self, text: &str, markup: &[Range<usize>], framed: bool) -> Vec<TokenId> {
+        self.try_encode(text, markup, framed)
+            .expect("`new` has made sure of every text")
     }
 
     fn try_encode(
         &self,
         text: &str,
-        found: &[Found],
+        markup: &[Range<usize>],
         framed: bool,
     ) -> tokenizers::Result<Vec<TokenId>> {
+        let found = self.added.find(text, markup);
         let mut text = PreTokenizedString::from(text);
-        text.split(|_, whole| cut(&whole, found))?;
-        if let Some(normalizer) = &self.normalizer {
+        text.split(|_, whole| cut(&whole, &found))?;
+        if let Some(normalizer) = &self.stages.normalizer {
             text.normalize(|part| normalizer.normalize(part))?;
         }
-        if let Some(pre_tokenizer) = &self.pre_tokenizer {
+        text.split(|_, part| cut(&part, &self.added.find_normalized(part.get())))?;
+        if let Some(pre_tokenizer) = &self.stages.pre_tokenizer {
             pre_tokenizer.pre_tokenize(&mut text)?;
         }
         text.tokenize(|word| self.tokenize(word.get()))?;
         let encoding = text.into_encoding(None, 0, OffsetType::None)?;
         let bare = encoding.get_ids();
-        Ok(match &self.framing {
+        Ok(match &self.stages.framing {
             Framing::Bos(bos) if framed => [&[*bos], bare].concat(),
             Framing::Processor(processor) if framed => {
                 processor.process(encoding, None, true)?.get_ids().to_vec()
@@ -117,7 +124,7 @@ impl Pipeline {
     /// The tokens of a word, of which none is forbidden: a model may list control tokens among its
     /// own, and so reach one by merging, or as a piece.
     fn tokenize(&self, word: &str) -> tokenizers::Result<Vec<Token>> {
-        let tokens = match &self.model {
+        let tokens = match &self.stages.model {
             Model::Library(model) => model.tokenize(word)?,
             Model::Scored(model) => model.tokenize(word),
         };

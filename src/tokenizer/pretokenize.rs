@@ -198,7 +198,7 @@ const FAMILIES: &[Family] = &[
             r"\s?[!-/:-~！-／：-～‘-‟　-。]+",
             r"\s+$",
             "[一-龥ࠀ-一가-퟿]+",
-            r"\p{N}",
+            r"\p{N}+",
         ],
         ..PLAIN
     },
@@ -279,7 +279,14 @@ mod tests {
             ["IT", "'S", "Ġ", "123", "4"]
         );
         assert_eq!(words("qwen2", "a\n\n b"), ["a", "ĊĊ", "Ġb"]);
-        assert_eq!(words("tekken", "camelCase"), ["camel", "Case"]);
+        assert_eq!(
+            words("tekken", "camelCase x\u{302}y"),
+            ["camel", "Case", "ĠxÌĤy"]
+        );
+        assert_eq!(
+            words("gpt-4o", "HELLO'S x\u{302}Y"),
+            ["HELLO'S", "ĠxÌĤ", "Y"]
+        );
         assert_eq!(words("falcon", "12345"), ["123", "45"]);
     }
 

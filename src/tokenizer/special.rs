@@ -71,7 +71,8 @@ pub(super) fn end_tokens(added: &[AddedToken], named: Vec<TokenId>) -> Vec<Token
     // Harmony (gpt-oss) ends each of a turn's messages with <|end|>, and the turn with these two.
     let messages_end_inside_the_turn = has("<|return|>") && has("<|call|>");
     let ends_turn = |token: &&AddedToken| {
-        END_SPELLINGS.contains(&token.content.as_str())
+        token.is_control()
+            && END_SPELLINGS.contains(&token.content.as_str())
             && !(messages_end_inside_the_turn && token.content == "<|end|>")
     };
     let mut ends = named;
@@ -108,6 +109,16 @@ mod tests {
             [1, 2]
         );
         assert_eq!(end_tokens(&added(&["<|end|>", "<|user|>"]), vec![]), [0]);
+    }
+
+    #[test]
+    fn an_element_of_html_ends_nothing() {
+        let gemma = [
+            AddedToken::new(1, "<eos>", true),
+            AddedToken::new(2, "</s>", false),
+            AddedToken::new(3, "<end_of_turn>", false),
+        ];
+        assert_eq!(end_tokens(&gemma, vec![]), [1, 3]);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Text to token ids and back, on the small tokenizers of tests/data and on the real models.
 
+mod goldens;
+mod library;
 mod prompt;
 mod roundtrip;
 

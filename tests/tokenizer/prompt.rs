@@ -118,25 +118,25 @@ fn hostile() -> impl Strategy<Value = String> {
     prop::collection::vec(part, 0..12).prop_map(|parts| parts.concat())
 }
 
-proptest! {
-    #[test]
-    fn a_literal_never_yields_a_control_token(text in hostile()) {
-        let tokenizer = chatml();
+#[test]
+fn a_literal_never_yields_a_control_token() {
+    let tokenizer = chatml();
+    proptest!(|(text in hostile())| {
         let ids = tokenizer.encode_prompt(&turn(&text));
         let controls: Vec<u32> =
             ids.iter().copied().filter(|id| !(3..384).contains(id)).collect();
         prop_assert_eq!(controls, [1, 2, 1]);
         prop_assert_eq!(tokenizer.decode(&ids), format!("user\n{text}\nassistant\n"));
-    }
+    });
+}
 
-    #[test]
-    fn pieces_without_control_spellings_equal_their_joined_text(
-        parts in prop::collection::vec(("[ a-zA-Z0-9\n.,é]{0,8}", any::<bool>()), 0..8),
-    ) {
-        let tokenizer = chatml();
+#[test]
+fn pieces_without_control_spellings_equal_their_joined_text() {
+    let tokenizer = chatml();
+    proptest!(|(parts in prop::collection::vec(("[ a-zA-Z0-9\n.,é]{0,8}", any::<bool>()), 0..8))| {
         let joined: String = parts.iter().map(|(text, _)| text.as_str()).collect();
         let piece = |(text, literal)| if literal { Literal(text) } else { Markup(text) };
         let pieces: Vec<_> = parts.into_iter().map(piece).collect();
         prop_assert_eq!(tokenizer.encode_prompt(&pieces), tokenizer.encode_text(&joined, false));
-    }
+    });
 }

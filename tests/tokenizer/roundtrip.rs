@@ -67,35 +67,41 @@ fn byte_fallback_spells_what_the_vocabulary_lacks() {
     assert_eq!(pushes(&tokenizer, &ids), ["", "", "", "€", ""]);
 }
 
-proptest! {
-    #[test]
-    fn byte_level_texts_come_back(text in any::<String>()) {
-        let tokenizer = fixture("chatml.json");
+#[test]
+fn byte_level_texts_come_back() {
+    let tokenizer = fixture("chatml.json");
+    proptest!(|(text in any::<String>())| {
         prop_assert_eq!(tokenizer.decode(&tokenizer.encode_text(&text, true)), text);
-    }
+    });
+}
 
-    #[test]
-    fn sentencepiece_texts_come_back(text in any::<String>()) {
-        let tokenizer = fixture("sentencepiece.json");
+#[test]
+fn sentencepiece_texts_come_back() {
+    let tokenizer = fixture("sentencepiece.json");
+    proptest!(|(text in any::<String>())| {
         // U+2581 is how SentencePiece writes a space.
         let expected = text.replace('\u{2581}', " ");
         prop_assert_eq!(tokenizer.decode(&tokenizer.encode_text(&text, false)), expected);
-    }
+    });
+}
 
-    #[test]
-    fn any_ids_decode_to_their_bytes(ids in prop::collection::vec(0u32..400, 0..64)) {
-        let tokenizer = fixture("chatml.json");
+#[test]
+fn any_ids_decode_to_their_bytes() {
+    let tokenizer = fixture("chatml.json");
+    proptest!(|(ids in prop::collection::vec(0u32..400, 0..64))| {
         let bytes: Vec<u8> = ids.iter().flat_map(|&id| tokenizer.token_bytes(id)).collect();
         let parts = pushes(&tokenizer, &ids);
         prop_assert_eq!(parts.concat(), String::from_utf8_lossy(&bytes));
-    }
+    });
+}
 
-    #[test]
-    fn any_ids_of_sentencepiece_decode_to_their_bytes(ids in prop::collection::vec(0u32..470, 0..64)) {
-        let tokenizer = fixture("sentencepiece.json");
+#[test]
+fn any_ids_of_sentencepiece_decode_to_their_bytes() {
+    let tokenizer = fixture("sentencepiece.json");
+    proptest!(|(ids in prop::collection::vec(0u32..470, 0..64))| {
         let bytes: Vec<u8> = ids.iter().flat_map(|&id| tokenizer.token_bytes(id)).collect();
         let text = String::from_utf8_lossy(&bytes);
         let expected = text.strip_prefix(' ').unwrap_or(&text);
         prop_assert_eq!(pushes(&tokenizer, &ids).concat(), expected);
-    }
+    });
 }
