@@ -56,3 +56,14 @@ pub const UNKNOWN_FIELDS_NAMED_MAX: usize = 200;
 
 /// Longest name of an unknown request field in the log.
 pub const UNKNOWN_FIELD_CHARS_MAX: usize = 64;
+
+/// Words that a byte-level tokenizer keeps per thread with their tokens.
+pub const TOKENIZER_CACHED_WORDS_MAX: usize = 4096;
+
+/// Text that a tokenizer reads as one: longer texts are cut. The library's regular expressions
+/// panic after ten million steps back, of which a run of white space takes a few for each byte.
+pub const TOKENIZER_PART_BYTES_MAX: usize = 2 << 20;
+
+/// How far the ids of a vocabulary may lie beyond the number of its tokens. A file that says more
+/// is broken, and is not believed with a table of that size.
+pub const TOKENIZER_UNUSED_IDS_MAX: usize = 1 << 16;

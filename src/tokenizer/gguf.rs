@@ -9,24 +9,21 @@ use tokenizers::{
 };
 
 use super::{
-    GgufVocabulary, Parts, TokenizerError,
+    Frame, GgufVocabulary, Parts, TokenizerError,
     added::AddedToken,
     decoding::{self, Decoding, SPACE},
-    pipeline::{Framing, Model, Stages},
+    pipeline::{Model, Stages},
     pretokenize::Family,
     scored_bpe::ScoredBpe,
     special::SpecialTokens,
 };
-use crate::id::TokenId;
+use crate::{id::TokenId, limits::TOKENIZER_CACHED_WORDS_MAX};
 
 /// Values of `tokenizer.ggml.token_type`.
 const UNKNOWN: i32 = 2;
 const CONTROL: i32 = 3;
 const USER_DEFINED: i32 = 4;
 const BYTE: i32 = 6;
-
-/// Words kept per thread with their tokens; the library's default is two and a half times that.
-pub(super) const CACHED_WORDS: usize = 4096;
 
 pub(super) fn build(vocabulary: &GgufVocabulary) -> Result<Parts, TokenizerError> {
     check(vocabulary)?;
@@ -76,16 +73,16 @@ fn byte_level(vocabulary: &GgufVocabulary) -> Result<Parts, TokenizerError> {
     let model = BPE::builder()
         .vocab_and_merges(ids_by_spelling(vocabulary), merges(vocabulary)?)
         .ignore_merges(family.ignores_merges)
-        .cache_capacity(CACHED_WORDS)
+        .cache_capacity(TOKENIZER_CACHED_WORDS_MAX)
         .build()
         .map_err(broken)?;
     let stages = Stages {
         normalizer: family.normalizer(),
         pre_tokenizer: Some(family.pre_tokenizer().map_err(broken)?),
         model: Model::Library(Box::new(ModelWrapper::BPE(model))),
-        framing: framing(vocabulary, family.adds_bos),
     };
-    Ok(parts(vocabulary, stages, Decoding::byte_level()))
+    let frame = frame(vocabulary, family.adds_bos);
+    Ok(parts(vocabulary, stages, frame, Decoding::byte_level()))
 }
 
 fn ids_by_spelling(vocabulary: &GgufVocabulary) -> tokenizers::models::bpe::Vocab {
@@ -129,9 +126,14 @@ fn sentencepiece(vocabulary: &GgufVocabulary) -> Result<Parts, TokenizerError> {
         normalizer: Some(NormalizerWrapper::Sequence(Sequence::new(normalizers))),
         pre_tokenizer: None,
         model: Model::Scored(scored(vocabulary)?),
-        framing: framing(vocabulary, true),
     };
-    let mut parts = parts(vocabulary, stages, Decoding::sentencepiece(adds_space));
+    let frame = frame(vocabulary, true);
+    let mut parts = parts(
+        vocabulary,
+        stages,
+        frame,
+        Decoding::sentencepiece(adds_space),
+    );
     for token in &mut parts.added {
         token.normalized = true;
         token.normalized_form = token.content.replace(' ', SPACE);
@@ -172,17 +174,20 @@ fn kind(vocabulary: &GgufVocabulary, id: TokenId) -> i32 {
         .unwrap_or(1)
 }
 
-fn framing(vocabulary: &GgufVocabulary, adds_bos: bool) -> Framing {
-    match vocabulary.bos {
-        Some(bos) if vocabulary.add_bos.unwrap_or(adds_bos) => Framing::Bos(bos),
-        _ => Framing::Bare,
+fn frame(vocabulary: &GgufVocabulary, adds_bos: bool) -> Frame {
+    let adds_bos = vocabulary.add_bos.unwrap_or(adds_bos);
+    let before = vocabulary.bos.filter(|_| adds_bos).into_iter().collect();
+    Frame {
+        before,
+        after: Vec::new(),
     }
 }
 
-fn parts(vocabulary: &GgufVocabulary, stages: Stages, decoding: Decoding) -> Parts {
+fn parts(vocabulary: &GgufVocabulary, stages: Stages, frame: Frame, decoding: Decoding) -> Parts {
     let spelling = |id: Option<TokenId>| vocabulary.tokens.get(id? as usize).cloned();
     Parts {
         stages,
+        frame,
         spellings: vocabulary.tokens.iter().cloned().map(Some).collect(),
         added: added(vocabulary),
         decoding,

@@ -5,23 +5,26 @@ use std::{collections::HashSet, fs, path::Path};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokenizers::{
-    Model as _, ModelWrapper, NormalizedString, Normalizer as _, NormalizerWrapper,
-    PostProcessorWrapper, PreTokenizerWrapper,
+    Encoding, Model as _, ModelWrapper, NormalizedString, Normalizer as _, NormalizerWrapper,
+    PostProcessor as _, PostProcessorWrapper, PreTokenizerWrapper, Token,
+    models::{bpe::BPE, unigram::Unigram},
 };
 
 use super::{
-    Parts, TokenizerError,
+    Frame, Parts, TokenizerError,
     added::AddedToken,
     decoding::Decoding,
-    gguf::CACHED_WORDS,
-    pipeline::{Framing, Model, Stages},
+    pipeline::{Model, Stages},
     special::SpecialTokens,
 };
-use crate::id::TokenId;
+use crate::{
+    id::TokenId,
+    limits::{TOKENIZER_CACHED_WORDS_MAX, TOKENIZER_UNUSED_IDS_MAX},
+};
 
-/// The parts of a `tokenizer.json`.
+/// The parts of a `tokenizer.json` whose model is an `M`.
 #[derive(Deserialize)]
-struct TokenizerFile {
+struct TokenizerFile<M> {
     #[serde(default)]
     added_tokens: Vec<AddedToken>,
     normalizer: Option<NormalizerWrapper>,
@@ -29,7 +32,20 @@ struct TokenizerFile {
     post_processor: Option<PostProcessorWrapper>,
     #[serde(default)]
     decoder: Value,
-    model: ModelWrapper,
+    model: M,
+}
+
+/// A first look at a `tokenizer.json`. Knowing the model's type, the second look can read its
+/// hundreds of thousands of entries straight into place.
+#[derive(Deserialize)]
+struct Outline {
+    model: ModelOutline,
+}
+
+#[derive(Deserialize)]
+struct ModelOutline {
+    /// Absent in old files, which hold BPE.
+    r#type: Option<String>,
 }
 
 pub(super) fn read(path: &Path, config: &Map<String, Value>) -> Result<Parts, TokenizerError> {
@@ -37,25 +53,36 @@ pub(super) fn read(path: &Path, config: &Map<String, Value>) -> Result<Parts, To
         path: path.to_owned(),
         source,
     })?;
-    let file: TokenizerFile =
-        serde_json::from_slice(&text).map_err(|error| TokenizerError::Malformed {
-            path: path.to_owned(),
-            reason: error.to_string(),
-        })?;
-    parts(file, config)
+    let malformed = |error: serde_json::Error| TokenizerError::Malformed {
+        path: path.to_owned(),
+        reason: error.to_string(),
+    };
+    let outline: Outline = serde_json::from_slice(&text).map_err(malformed)?;
+    match outline.model.r#type.as_deref().unwrap_or("BPE") {
+        "BPE" => {
+            let mut file: TokenizerFile<BPE> = serde_json::from_slice(&text).map_err(malformed)?;
+            file.model.resize_cache(TOKENIZER_CACHED_WORDS_MAX);
+            // Made for training; the same text must always give the same ids.
+            file.model.dropout = None;
+            parts(file, config)
+        }
+        "Unigram" => {
+            let file: TokenizerFile<Unigram> = serde_json::from_slice(&text).map_err(malformed)?;
+            parts(file, config)
+        }
+        other => Err(TokenizerError::Unsupported(format!("a `{other}` model"))),
+    }
 }
 
-fn parts(mut file: TokenizerFile, config: &Map<String, Value>) -> Result<Parts, TokenizerError> {
-    match &mut file.model {
-        ModelWrapper::BPE(model) => model.resize_cache(CACHED_WORDS),
-        ModelWrapper::Unigram(_) => {}
-        ModelWrapper::WordPiece(_) => return Err(unsupported("WordPiece")),
-        ModelWrapper::WordLevel(_) => return Err(unsupported("WordLevel")),
-    }
+fn parts<M: Into<ModelWrapper>>(
+    file: TokenizerFile<M>,
+    config: &Map<String, Value>,
+) -> Result<Parts, TokenizerError> {
+    let model = file.model.into();
     let special = SpecialTokens::from_config(config);
     let mut added = file.added_tokens;
     add_from_config(&mut added, config);
-    add_by_role(&mut added, &special, &file.model);
+    add_by_role(&mut added, &special, &model);
     normalize(&mut added, file.normalizer.as_ref())?;
 
     let end = |spelling: &String| added.iter().find(|token| token.content == *spelling);
@@ -67,15 +94,13 @@ fn parts(mut file: TokenizerFile, config: &Map<String, Value>) -> Result<Parts, 
         .into_iter()
         .collect();
     Ok(Parts {
-        spellings: spellings(&file.model)?,
+        spellings: spellings(&model)?,
         decoding: Decoding::from_json(&file.decoder)?,
+        frame: frame(file.post_processor.as_ref())?,
         stages: Stages {
             normalizer: file.normalizer,
             pre_tokenizer: file.pre_tokenizer,
-            model: Model::Library(Box::new(file.model)),
-            framing: file
-                .post_processor
-                .map_or(Framing::Bare, Framing::Processor),
+            model: Model::Library(Box::new(model)),
         },
         added,
         special,
@@ -83,8 +108,25 @@ fn parts(mut file: TokenizerFile, config: &Map<String, Value>) -> Result<Parts, 
     })
 }
 
-fn unsupported(model: &str) -> TokenizerError {
-    TokenizerError::Unsupported(format!("a `{model}` model"))
+/// What a post-processor puts around a text, found out by a text of one token that does not exist.
+fn frame(processor: Option<&PostProcessorWrapper>) -> Result<Frame, TokenizerError> {
+    let Some(processor) = processor else {
+        return Ok(Frame::default());
+    };
+    let text = Encoding::from_tokens(vec![Token::new(TokenId::MAX, String::new(), (0, 0))], 0);
+    let framed = processor
+        .process(text, None, true)
+        .map_err(|error| TokenizerError::Broken(error.to_string()))?;
+    let mut sides = framed
+        .get_ids()
+        .split(|&id| id == TokenId::MAX)
+        .map(<[TokenId]>::to_vec);
+    match (sides.next(), sides.next(), sides.next()) {
+        (Some(before), Some(after), None) => Ok(Frame { before, after }),
+        _ => Err(TokenizerError::Unsupported(
+            "a post-processor that repeats the text".to_owned(),
+        )),
+    }
 }
 
 /// Fills in how a normalised text spells the tokens that are looked for there.
@@ -131,21 +173,20 @@ fn add_by_role(added: &mut Vec<AddedToken>, special: &SpecialTokens, model: &Mod
     }
 }
 
-/// The spelling of each id. Ids may have gaps, but not more of them than tokens.
+/// The spelling of each id. Ids may have gaps, within reason.
 fn spellings(model: &ModelWrapper) -> Result<Vec<Option<String>>, TokenizerError> {
     let count = model.get_vocab_size();
     let mut spellings = Vec::with_capacity(count);
     let mut missing = count;
-    while missing > 0 {
-        let id = TokenId::try_from(spellings.len()).unwrap_or(TokenId::MAX);
-        if spellings.len() > 2 * count {
-            return Err(TokenizerError::Broken(format!(
-                "its {count} ids lie far apart"
-            )));
+    for id in (0..).take(count + TOKENIZER_UNUSED_IDS_MAX) {
+        if missing == 0 {
+            return Ok(spellings);
         }
         let spelling = model.id_to_token(id);
         missing -= usize::from(spelling.is_some());
         spellings.push(spelling);
     }
-    Ok(spellings)
+    Err(TokenizerError::Broken(format!(
+        "the ids of its {count} tokens lie far apart"
+    )))
 }

@@ -67,6 +67,7 @@ pub enum TokenizerError {
 /// What the readers of the two formats hand over.
 struct Parts {
     stages: Stages,
+    frame: Frame,
     /// Spelling of each id of the model, as the model writes it.
     spellings: Vec<Option<String>>,
     added: Vec<AddedToken>,
@@ -76,12 +77,20 @@ struct Parts {
     ends: Vec<TokenId>,
 }
 
+/// The ids that surround a whole text where they are asked for.
+#[derive(Default)]
+struct Frame {
+    before: Vec<TokenId>,
+    after: Vec<TokenId>,
+}
+
 /// A model's tokenizer: cheap to clone, shared between threads.
 #[derive(Clone)]
 pub struct Tokenizer(Arc<Inner>);
 
 struct Inner {
     encoder: Encoder,
+    frame: Frame,
     vocabulary: Vocabulary,
     special: SpecialTokens,
     ends: Vec<TokenId>,
@@ -113,6 +122,7 @@ impl Tokenizer {
         Ok(Self(Arc::new(Inner {
             control_spellings: added.control_spellings(),
             encoder: Encoder::new(parts.stages, added, forbidden)?,
+            frame: parts.frame,
             vocabulary,
             special: parts.special,
             ends,
@@ -141,7 +151,7 @@ impl Tokenizer {
                 }
             }
         }
-        self.0.encoder.encode(&text, &markup, false)
+        self.0.encoder.encode(&text, &markup)
     }
 
     /// The ids of a plain text, in which spellings of control tokens stay text.
@@ -150,7 +160,11 @@ impl Tokenizer {
     /// post-processor adds) where the model wants it.
     #[must_use]
     pub fn encode_text(&self, text: &str, add_special: bool) -> Vec<TokenId> {
-        self.0.encoder.encode(text, &[], add_special)
+        let ids = self.0.encoder.encode(text, &[]);
+        match &self.0.frame {
+            Frame { before, after } if add_special => [before, ids.as_slice(), after].concat(),
+            _ => ids,
+        }
     }
 
     /// The text of ids, control tokens left out.

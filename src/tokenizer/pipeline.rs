@@ -1,11 +1,11 @@
-//! The stages between a text and its ids: normaliser, pre-tokenizer, model, post-processor.
+//! The stages between a text and its ids: added tokens, normaliser, pre-tokenizer, model.
 
 use std::ops::Range;
 
 use tokenizers::{
-    Model as _, ModelWrapper, NormalizedString, Normalizer as _, NormalizerWrapper, OffsetType,
-    PostProcessor as _, PostProcessorWrapper, PreTokenizedString, PreTokenizer as _,
-    PreTokenizerWrapper, Token, normalizer::Range as Slice,
+    Model as _, ModelWrapper, NormalizedString, Normalizer as _, NormalizerWrapper,
+    OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer as _, PreTokenizerWrapper,
+    Token, normalizer::Range as Slice,
 };
 
 use super::{
@@ -13,7 +13,7 @@ use super::{
     added::{AddedTokens, Found},
     scored_bpe::ScoredBpe,
 };
-use crate::id::TokenId;
+use crate::{id::TokenId, limits::TOKENIZER_PART_BYTES_MAX};
 
 /// What splits a word into tokens.
 pub(super) enum Model {
@@ -23,22 +23,11 @@ pub(super) enum Model {
     Scored(ScoredBpe),
 }
 
-/// What surrounds a whole text.
-pub(super) enum Framing {
-    /// Nothing.
-    Bare,
-    /// The beginning-of-sequence token in front.
-    Bos(TokenId),
-    /// What the post-processor of a `tokenizer.json` adds.
-    Processor(PostProcessorWrapper),
-}
-
 /// The stages of one tokenizer.
 pub(super) struct Stages {
     pub(super) normalizer: Option<NormalizerWrapper>,
     pub(super) pre_tokenizer: Option<PreTokenizerWrapper>,
     pub(super) model: Model,
-    pub(super) framing: Framing,
 }
 
 /// Turns texts into ids.
@@ -69,7 +58,7 @@ impl Encoder {
             added,
             forbidden,
         };
-        match encoder.try_encode(STRANGE_TEXT, &[], true) {
+        match encoder.encode_part(STRANGE_TEXT, &[], 0) {
             Ok(_) => Ok(encoder),
             Err(error) => Err(TokenizerError::Broken(format!(
                 "it cannot spell every text: {error}"
@@ -86,39 +75,40 @@ impl Encoder {
             })
     }
 
-    /// The ids of a text that may spell control tokens within the ranges of `markup`. `framed` adds
-    /// what surrounds a whole text.
-    pub(super) fn encode(&self, text: &str, markup: &[Range<usize>], framed: bool) -> Vec<TokenId> {
-        self.try_encode(text, markup, framed)
-            .expect("`new` has made sure of every text")
+    /// The ids of a text that may spell control tokens within the ranges of `markup`.
+    pub(super) fn encode(&self, text: &str, markup: &[Range<usize>]) -> Vec<TokenId> {
+        let found = self.added.find(text, markup);
+        let encode = |(range, found): (Range<usize>, &[Found])| {
+            let start = range.start;
+            let ids = self.encode_part(&text[range], found, start);
+            ids.expect("`new` has made sure that every text can be spelled")
+        };
+        parts(text, &found).into_iter().flat_map(encode).collect()
     }
 
-    fn try_encode(
+    /// The ids of a part of a text, with the added tokens found in it, whose ranges count from
+    /// `start` bytes before the part.
+    fn encode_part(
         &self,
-        text: &str,
-        markup: &[Range<usize>],
-        framed: bool,
+        part: &str,
+        found: &[Found],
+        start: usize,
     ) -> tokenizers::Result<Vec<TokenId>> {
-        let found = self.added.find(text, markup);
-        let mut text = PreTokenizedString::from(text);
-        text.split(|_, whole| cut(&whole, &found))?;
+        let mut text = PreTokenizedString::from(part);
+        text.split(|_, whole| cut(&whole, found, start))?;
         if let Some(normalizer) = &self.stages.normalizer {
             text.normalize(|part| normalizer.normalize(part))?;
         }
-        text.split(|_, part| cut(&part, &self.added.find_normalized(part.get())))?;
+        text.split(|_, part| cut(&part, &self.added.find_normalized(part.get()), 0))?;
         if let Some(pre_tokenizer) = &self.stages.pre_tokenizer {
             pre_tokenizer.pre_tokenize(&mut text)?;
         }
         text.tokenize(|word| self.tokenize(word.get()))?;
-        let encoding = text.into_encoding(None, 0, OffsetType::None)?;
-        let bare = encoding.get_ids();
-        Ok(match &self.stages.framing {
-            Framing::Bos(bos) if framed => [&[*bos], bare].concat(),
-            Framing::Processor(processor) if framed => {
-                processor.process(encoding, None, true)?.get_ids().to_vec()
-            }
-            _ => bare.to_vec(),
-        })
+        let splits = text.get_splits(OffsetReferential::Original, OffsetType::None);
+        let tokens = splits
+            .into_iter()
+            .filter_map(|(_, _, tokens)| tokens.as_ref());
+        Ok(tokens.flatten().map(|token| token.id).collect())
     }
 
     /// The tokens of a word, of which none is forbidden: a model may list control tokens among its
@@ -150,22 +140,65 @@ impl Encoder {
     }
 }
 
+/// Cuts a long text where no added token is found, each part with its share of those found.
+fn parts<'a>(text: &str, mut found: &'a [Found]) -> Vec<(Range<usize>, &'a [Found])> {
+    let mut parts = Vec::new();
+    let mut start = 0;
+    while start < text.len() {
+        let mut end = text.floor_char_boundary(start + TOKENIZER_PART_BYTES_MAX);
+        let (inside, beyond) =
+            found.split_at(found.partition_point(|token| token.range.start < end));
+        if let Some(last) = inside.last() {
+            end = end.max(last.range.end);
+        }
+        parts.push((start..end, inside));
+        (start, found) = (end, beyond);
+    }
+    parts
+}
+
 type Part = (NormalizedString, Option<Vec<Token>>);
 
-/// Cuts a text at the tokens found in it.
-fn cut(whole: &NormalizedString, found: &[Found]) -> tokenizers::Result<Vec<Part>> {
+/// Cuts a text at the tokens found in it, whose ranges count from `start` bytes before it.
+fn cut(whole: &NormalizedString, found: &[Found], start: usize) -> tokenizers::Result<Vec<Part>> {
     let slice = |range| {
         let part = whole.slice(Slice::Normalized(range));
         part.ok_or("an added token ends within a character")
     };
     let mut parts = Vec::with_capacity(2 * found.len() + 1);
-    let mut start = 0;
+    let mut done = 0;
     for Found { range, id } in found {
-        parts.push((slice(start..range.start)?, None));
+        let range = range.start - start..range.end - start;
+        parts.push((slice(done..range.start)?, None));
+        done = range.end;
         let token = Token::new(*id, String::new(), (0, range.len()));
-        parts.push((slice(range.clone())?, Some(vec![token])));
-        start = range.end;
+        parts.push((slice(range)?, Some(vec![token])));
     }
-    parts.push((slice(start..whole.len())?, None));
+    parts.push((slice(done..whole.len())?, None));
     Ok(parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_are_cut_between_characters_and_tokens() {
+        let text = format!("x{}", "é".repeat(TOKENIZER_PART_BYTES_MAX));
+        let across = TOKENIZER_PART_BYTES_MAX - 3..TOKENIZER_PART_BYTES_MAX + 1;
+        let found = [
+            Found { range: 1..3, id: 7 },
+            Found {
+                range: across.clone(),
+                id: 7,
+            },
+        ];
+        let parts = parts(&text, &found);
+        let ends: Vec<usize> = parts.iter().map(|(range, _)| range.end).collect();
+        let second = across.end + TOKENIZER_PART_BYTES_MAX;
+        assert_eq!(ends, [across.end, second, text.len()]);
+        let shares: Vec<usize> = parts.iter().map(|(_, found)| found.len()).collect();
+        assert_eq!(shares, [2, 0, 0]);
+        assert!(super::parts("", &[]).is_empty());
+    }
 }

@@ -1,7 +1,7 @@
 //! The bytes of every token, in one block of memory.
 
 use super::{TokenizerError, added::AddedToken, decoding::Decoding};
-use crate::id::TokenId;
+use crate::{id::TokenId, limits::TOKENIZER_UNUSED_IDS_MAX};
 
 /// What each id writes.
 pub(super) struct Vocabulary {
@@ -12,10 +12,6 @@ pub(super) struct Vocabulary {
     hidden: Vec<bool>,
     pub(super) strips_first_space: bool,
 }
-
-/// How far ids may lie beyond the number of tokens: a file that says more is broken, and is not
-/// believed with a table of that size.
-const UNUSED_IDS_MAX: usize = 1 << 16;
 
 impl Vocabulary {
     pub(super) fn new(
@@ -78,7 +74,7 @@ fn length(model: usize, added: &[AddedToken]) -> Result<usize, TokenizerError> {
         return Ok(model);
     };
     let id = last.id as usize;
-    if id > model + added.len() + UNUSED_IDS_MAX {
+    if id > model + added.len() + TOKENIZER_UNUSED_IDS_MAX {
         let content = &last.content;
         return Err(TokenizerError::Broken(format!(
             "token `{content}` has id {id}, but the model has {model} tokens"

@@ -6,7 +6,7 @@ use stemma::tokenizer::{
     Tokenizer,
 };
 
-use super::fixture;
+use super::{fixture, random_cases};
 
 fn chatml() -> Tokenizer {
     fixture("chatml.json")
@@ -121,7 +121,7 @@ fn hostile() -> impl Strategy<Value = String> {
 #[test]
 fn a_literal_never_yields_a_control_token() {
     let tokenizer = chatml();
-    proptest!(|(text in hostile())| {
+    proptest!(random_cases(), |(text in hostile())| {
         let ids = tokenizer.encode_prompt(&turn(&text));
         let controls: Vec<u32> =
             ids.iter().copied().filter(|id| !(3..384).contains(id)).collect();
@@ -133,7 +133,7 @@ fn a_literal_never_yields_a_control_token() {
 #[test]
 fn pieces_without_control_spellings_equal_their_joined_text() {
     let tokenizer = chatml();
-    proptest!(|(parts in prop::collection::vec(("[ a-zA-Z0-9\n.,é]{0,8}", any::<bool>()), 0..8))| {
+    proptest!(random_cases(), |(parts in prop::collection::vec(("[ a-zA-Z0-9\n.,é]{0,8}", any::<bool>()), 0..8))| {
         let joined: String = parts.iter().map(|(text, _)| text.as_str()).collect();
         let piece = |(text, literal)| if literal { Literal(text) } else { Markup(text) };
         let pieces: Vec<_> = parts.into_iter().map(piece).collect();

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use stemma::tokenizer::{Detokenizer, Tokenizer};
 
-use super::fixture;
+use super::{fixture, random_cases};
 
 /// What each push and the finish return.
 fn pushes(tokenizer: &Tokenizer, ids: &[u32]) -> Vec<String> {
@@ -70,7 +70,7 @@ fn byte_fallback_spells_what_the_vocabulary_lacks() {
 #[test]
 fn byte_level_texts_come_back() {
     let tokenizer = fixture("chatml.json");
-    proptest!(|(text in any::<String>())| {
+    proptest!(random_cases(), |(text in any::<String>())| {
         prop_assert_eq!(tokenizer.decode(&tokenizer.encode_text(&text, true)), text);
     });
 }
@@ -78,7 +78,7 @@ fn byte_level_texts_come_back() {
 #[test]
 fn sentencepiece_texts_come_back() {
     let tokenizer = fixture("sentencepiece.json");
-    proptest!(|(text in any::<String>())| {
+    proptest!(random_cases(), |(text in any::<String>())| {
         // U+2581 is how SentencePiece writes a space.
         let expected = text.replace('\u{2581}', " ");
         prop_assert_eq!(tokenizer.decode(&tokenizer.encode_text(&text, false)), expected);
@@ -88,7 +88,7 @@ fn sentencepiece_texts_come_back() {
 #[test]
 fn any_ids_decode_to_their_bytes() {
     let tokenizer = fixture("chatml.json");
-    proptest!(|(ids in prop::collection::vec(0u32..400, 0..64))| {
+    proptest!(random_cases(), |(ids in prop::collection::vec(0u32..400, 0..64))| {
         let bytes: Vec<u8> = ids.iter().flat_map(|&id| tokenizer.token_bytes(id)).collect();
         let parts = pushes(&tokenizer, &ids);
         prop_assert_eq!(parts.concat(), String::from_utf8_lossy(&bytes));
@@ -98,7 +98,7 @@ fn any_ids_decode_to_their_bytes() {
 #[test]
 fn any_ids_of_sentencepiece_decode_to_their_bytes() {
     let tokenizer = fixture("sentencepiece.json");
-    proptest!(|(ids in prop::collection::vec(0u32..470, 0..64))| {
+    proptest!(random_cases(), |(ids in prop::collection::vec(0u32..470, 0..64))| {
         let bytes: Vec<u8> = ids.iter().flat_map(|&id| tokenizer.token_bytes(id)).collect();
         let text = String::from_utf8_lossy(&bytes);
         let expected = text.strip_prefix(' ').unwrap_or(&text);
