@@ -169,6 +169,9 @@ impl<'a> Txn<'a> {
             records += i128::from(value.is_some()) - i128::from(old.is_some());
             before.insert(key.clone(), old);
         }
+        // What came and went within the commit was never there.
+        self.writes
+            .retain(|key, value| value.is_some() || before.get(key).is_some_and(Option::is_some));
         let key = Key::totals();
         let old = self.storage.get(&key)?;
         records += i128::from(old.is_none());

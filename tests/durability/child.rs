@@ -140,7 +140,11 @@ async fn write_some(dir: &Path, seed: u64) {
             Err(error) => panic!("{error}"),
         }
         for id in &stored {
-            turns::check(&log, *id).unwrap();
+            match turns::check(&log, *id) {
+                Ok(()) => {}
+                // A page that the failed write had changed, too, may have to wait for a restart.
+                Err(why) => assert!(why.contains("could not be written"), "{why}"),
+            }
         }
     }
 }

@@ -1,13 +1,14 @@
 //! The one thread that writes: drains all that waits into one batch, makes it durable, then answers.
 
-use std::{collections::HashMap, sync::Arc, time::Instant};
-
-use tokio::sync::{
-    mpsc::{self, error::TryRecvError},
-    oneshot,
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
 };
 
-use super::{LogOptions, read::Access};
+use tokio::sync::oneshot;
+
+use super::{LogOptions, mailbox::Mailbox, read::Access};
 use crate::session::{
     bounds,
     error::LogError,
@@ -22,6 +23,8 @@ use crate::session::{
 
 /// A commit takes no further command once it has this many bytes.
 const BATCH_LEN_BYTES: usize = 1 << 20;
+/// How long commands that nobody waits for may wait for others to share a commit with.
+const LINGER: Duration = Duration::from_millis(50);
 /// How many values one commit removes for purges, so that turns need not wait for a large one.
 const REMOVALS_PER_COMMIT: usize = 2_000;
 /// How many responses one commit drops to keep the bounds.
@@ -142,21 +145,15 @@ impl Committer {
         }
     }
 
-    pub(super) fn run(mut self, mut queue: mpsc::Receiver<Command>) {
+    pub(super) fn run(mut self, mut mailbox: Mailbox<Command>) {
         loop {
             let first = if self.work_left {
-                match queue.try_recv() {
-                    Ok(command) => Some(command),
-                    Err(TryRecvError::Empty) => None,
-                    Err(TryRecvError::Disconnected) => break,
-                }
+                mailbox.poll()
             } else {
-                match queue.blocking_recv() {
-                    Some(command) => Some(command),
-                    None => break,
-                }
+                mailbox.wait().map(Some)
             };
-            if let Some(reply) = self.round(first, &mut queue) {
+            let Ok(first) = first else { break };
+            if let Some(reply) = self.round(first, &mut mailbox) {
                 let closed = self.storage.close().map_err(LogError::from);
                 let _ = reply.send(closed);
                 return;
@@ -168,15 +165,12 @@ impl Committer {
     }
 
     /// One commit for everything that waits. Returns who asked for the store to be closed.
-    fn round(
-        &mut self,
-        first: Option<Command>,
-        queue: &mut mpsc::Receiver<Command>,
-    ) -> Option<Reply> {
+    fn round(&mut self, first: Option<Command>, mailbox: &mut Mailbox<Command>) -> Option<Reply> {
         let writable = self.ensure_writable();
         let storage = self.storage.clone();
         let mut txn = Txn::begin(&*storage, self.totals);
         let mut answers = Answers::new();
+        let linger_until = Instant::now() + LINGER;
         let mut closing = None;
         let mut taken = 0;
         let mut next = first;
@@ -190,11 +184,16 @@ impl Committer {
                 (command, Err(error)) => self.refuse(command, error),
             }
             taken += 1;
+            let full = txn.len_bytes() >= BATCH_LEN_BYTES || taken >= super::QUEUE_LEN_MAX;
+            let waited_for = !answers.is_empty() || !self.settling.is_empty() || self.work_left;
             // Each refusal asks anew whether the store is back.
-            let more = writable.is_ok()
-                && txn.len_bytes() < BATCH_LEN_BYTES
-                && taken < super::QUEUE_LEN_MAX;
-            next = if more { queue.try_recv().ok() } else { None };
+            next = if full || writable.is_err() {
+                None
+            } else if waited_for {
+                mailbox.poll().ok().flatten()
+            } else {
+                mailbox.wait_until(linger_until)
+            };
         }
         match writable {
             Ok(()) => self.work_and_commit(txn, answers),

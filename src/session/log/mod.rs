@@ -1,6 +1,7 @@
 //! The log as the service sees it: turns are appended, responses read, continued and deleted.
 
 mod committer;
+mod mailbox;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -14,7 +15,10 @@ use std::{
 
 use tokio::sync::{mpsc, oneshot};
 
-use self::committer::{Command, Committer};
+use self::{
+    committer::{Command, Committer},
+    mailbox::Mailbox,
+};
 pub use self::{
     read::{Access, Continuation, Listed, PastTurn, StoredResponse, stored_body},
     turn_handle::{Ending, NewResponse, Turn},
@@ -70,9 +74,11 @@ impl SessionLog {
         let (queue, commands) = mpsc::channel(QUEUE_LEN_MAX);
         let mut committer = Committer::new(storage, view.clone(), options, totals);
         committer.close_interrupted_turns()?;
-        let thread = std::thread::Builder::new()
-            .name("committer".into())
-            .spawn(move || committer.run(commands))
+        let thread = Mailbox::new(commands)
+            .and_then(|mailbox| {
+                let thread = std::thread::Builder::new().name("committer".into());
+                thread.spawn(move || committer.run(mailbox))
+            })
             .map_err(|error| LogError::Unavailable(format!("starting the committer: {error}")))?;
         let committer = Mutex::new(Some(thread));
         let bounds = options.bounds;

@@ -79,7 +79,7 @@ fn fill(storage: &Arc<impl Storage + 'static>) {
     let log = SessionLog::start(storage.clone(), LogOptions::default()).unwrap();
     runtime.block_on(async {
         turn(&log, 1, None).await;
-        for n in (100..400).filter(|n| !n.is_multiple_of(7)).take(40) {
+        for n in (100..400_u32).filter(|n| !n.is_multiple_of(7)).take(40) {
             let parent = if n == 100 {
                 1
             } else {

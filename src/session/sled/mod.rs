@@ -16,6 +16,7 @@ use std::{
     fs::File,
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError, RwLock},
+    thread,
 };
 
 use self::{engine::Engine, manifest::ManifestFile};
@@ -175,8 +176,16 @@ impl SledStorage {
 
     fn try_commit(&self, writer: &mut Writer, batch: &Batch) -> Result<(), StorageError> {
         writer.state_durable(false, &self.paths)?;
-        self.read(|engine| engine.write(&batch.writes))?;
-        writer.sync(&self.paths)
+        // The manifest states what is durable already, so it need not wait for the engine.
+        let manifest = &writer.manifest;
+        thread::scope(|scope| {
+            let stated = scope.spawn(|| manifest.sync());
+            self.read(|engine| engine.write(&batch.writes))?;
+            sync_db(&writer.db, &self.paths)?;
+            stated
+                .join()
+                .unwrap_or_else(|_| Err(StorageError::Failed("the sync panicked".into())))
+        })
     }
 
     /// Makes the engine readable again after its disk was full.
@@ -231,12 +240,16 @@ impl Writer {
 
     /// Makes all that was written durable.
     fn sync(&self, paths: &Paths) -> Result<(), StorageError> {
-        // An error here may have dropped dirty pages, whatever its kind: no retry can tell.
-        let synced = self.db.sync_data().map_err(|error| {
-            StorageError::Failed(format!("syncing {}: {error}", paths.db().display()))
-        });
-        synced.and_then(|()| self.manifest.sync())
+        sync_db(&self.db, paths)?;
+        self.manifest.sync()
     }
+}
+
+/// Makes durable what the engine handed to the operating system.
+fn sync_db(db: &File, paths: &Paths) -> Result<(), StorageError> {
+    // An error here may have dropped dirty pages, whatever its kind: no retry can tell.
+    db.sync_data()
+        .map_err(|error| StorageError::Failed(format!("syncing {}: {error}", paths.db().display())))
 }
 
 impl Storage for SledStorage {
