@@ -25,6 +25,8 @@ pub enum Command {
     /// Manage downloaded models.
     #[command(subcommand)]
     Models(ModelsCommand),
+    /// Look into, check, save or restore a session log that no server has open.
+    Sessions(SessionsArgs),
 }
 
 /// `stemma serve`: each flag is also an environment variable and a key of the TOML file.
@@ -172,6 +174,67 @@ pub enum ModelsCommand {
         #[arg(long, env = "STEMMA_CACHE", value_name = "FOLDER")]
         cache: Option<PathBuf>,
     },
+}
+
+/// `stemma sessions`.
+#[derive(Debug, Args)]
+pub struct SessionsArgs {
+    /// Folder of the session log.
+    #[arg(
+        long,
+        env = "STEMMA_SESSIONS",
+        value_name = "FOLDER",
+        default_value = "sessions",
+        global = true
+    )]
+    pub sessions: PathBuf,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: SessionsCommand,
+}
+
+/// The commands on a session log.
+#[derive(Debug, Subcommand)]
+pub enum SessionsCommand {
+    /// List every session.
+    List,
+    /// Print one session's events.
+    Show {
+        /// Id of the session, or of its response.
+        id: String,
+    },
+    /// Print the family of a session: what it descends from, and what descends from it.
+    Tree {
+        /// Id of the session, or of its response.
+        id: String,
+    },
+    /// Check every checksum and reference; exit code 1 with what is wrong.
+    Verify,
+    /// Write the log, or one session with all it builds on, into a file.
+    Export {
+        /// The file, which must not exist.
+        file: PathBuf,
+        /// Only this session, or this response's.
+        #[arg(long)]
+        id: Option<String>,
+        /// Collect what is intact straight from a damaged log.
+        #[arg(long, conflicts_with = "id")]
+        carve: bool,
+    },
+    /// Read an exported file into an empty folder.
+    Import {
+        /// The file.
+        file: PathBuf,
+    },
+    /// Make a checked copy in another folder.
+    Backup {
+        /// The folder, which must hold no session log.
+        dest: PathBuf,
+    },
+    /// Write the log anew without the space that deleted sessions left.
+    Compact,
+    /// Count what is there.
+    Stats,
 }
 
 /// Parses a count that cannot be zero.

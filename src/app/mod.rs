@@ -4,6 +4,7 @@ mod generate;
 mod models;
 mod open;
 mod serve;
+mod sessions;
 mod signal;
 
 use std::path::Path;
@@ -19,11 +20,12 @@ use crate::{
 /// One sentence for the person at the terminal.
 pub fn run(cli: Cli) -> anyhow::Result<()> {
     match cli.command {
-        Command::Serve(args) => serve::run(args),
+        Command::Serve(args) => serve::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Models(ModelsCommand::Fetch { aliases, cache }) => {
             models::fetch(&aliases, cache.as_deref())
         }
+        Command::Sessions(args) => sessions::run(args),
     }
 }
 

@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// Serves until told to stop.
-pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
+pub(super) fn run(args: &ServeArgs) -> anyhow::Result<()> {
     telemetry::start(&args.logging).map_err(anyhow::Error::msg)?;
     if !args.host.is_loopback() && !args.allow_unauthenticated {
         bail!(
@@ -33,8 +33,8 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
             args.host
         );
     }
-    let models = models(&args)?;
-    super::runtime()?.block_on(serve(&args, models))
+    let models = models(args)?;
+    super::runtime()?.block_on(serve(args, models))
 }
 
 fn models(args: &ServeArgs) -> anyhow::Result<Models> {
