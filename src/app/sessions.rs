@@ -27,11 +27,11 @@ use crate::{
 pub(super) fn run(args: SessionsArgs) -> anyhow::Result<()> {
     let dir = args.sessions.as_path();
     match args.command {
-        SessionsCommand::List => with_store(dir, |store| list(store)),
+        SessionsCommand::List => with_store(dir, list),
         SessionsCommand::Show { id } => with_store(dir, |store| show(store, &id)),
         SessionsCommand::Tree { id } => with_store(dir, |store| tree(store, &id)),
-        SessionsCommand::Stats => with_store(dir, |store| stats(store)),
-        SessionsCommand::Verify => with_store(dir, |store| check(store)),
+        SessionsCommand::Stats => with_store(dir, stats),
+        SessionsCommand::Verify => with_store(dir, check),
         SessionsCommand::Export { file, id, carve } => match (carve, id) {
             (true, _) => carve_into(dir, &file),
             (false, id) => with_store(dir, |store| export(store, &file, id.as_deref())),
