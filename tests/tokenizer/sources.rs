@@ -156,8 +156,8 @@ fn pieces() -> GgufVocabulary {
     }
 }
 
-#[test]
-fn wrong_vocabularies_are_refused_by_name() {
+/// Vocabularies with one thing wrong, and how the refusal names it.
+fn wrong_vocabularies() -> Vec<(GgufVocabulary, &'static str)> {
     let texts = |texts: &[&str]| {
         texts
             .iter()
@@ -165,7 +165,7 @@ fn wrong_vocabularies_are_refused_by_name() {
             .collect::<Vec<_>>()
     };
     let name = |name: &str| Some(name.to_owned());
-    let cases = [
+    vec![
         (
             GgufVocabulary {
                 model: "bert".to_owned(),
@@ -229,8 +229,12 @@ fn wrong_vocabularies_are_refused_by_name() {
             },
             "nor one for each byte",
         ),
-    ];
-    for (vocabulary, expected) in cases {
+    ]
+}
+
+#[test]
+fn wrong_vocabularies_are_refused_by_name() {
+    for (vocabulary, expected) in wrong_vocabularies() {
         let result = Tokenizer::open(&TokenizerSource::Gguf(vocabulary));
         let error = result.expect_err(expected).to_string();
         assert!(error.contains(expected), "{error}");
