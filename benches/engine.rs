@@ -18,6 +18,7 @@ use futures::future::join_all;
 use safetensors::{Dtype, tensor::TensorView};
 use serde_json::json;
 use stemma::{
+    cache::CacheScope,
     engine::{self, EngineHandle, EngineOptions, Job, TokenEvent, TokenStream},
     id::TokenId,
     load::{self, ModelFiles, Sources, Tensors},
@@ -105,7 +106,12 @@ fn read_all(tensors: &dyn Tensors) -> Result<usize> {
 
 fn start_engine(files: ModelFiles) -> Result<EngineHandle> {
     let spec = model::describe(&files)?;
-    engine::start(EngineOptions::default(), move || {
+    // What is measured is computing, so nothing may come from the cache.
+    let options = EngineOptions {
+        cache_bytes_max: 0,
+        ..EngineOptions::default()
+    };
+    engine::start(options, move || {
         MlxExecutor::load(&spec, &*files.tensors, &MlxOptions::default())
             .map_err(|error| error.to_string())
     })
@@ -176,7 +182,7 @@ async fn next_token(stream: &mut TokenStream) -> Result<Option<TokenId>> {
             Some(TokenEvent::Finished(engine::Finish::Failed(reason))) => {
                 return Err(anyhow!("the engine failed: {reason}"));
             }
-            Some(TokenEvent::Prefilled { .. }) => {}
+            Some(TokenEvent::Accepted { .. }) => {}
             Some(TokenEvent::Finished(_)) | None => return Ok(None),
         }
     }
@@ -194,6 +200,7 @@ fn job(engine: &EngineHandle, length: usize, tokens: usize, nth: usize) -> Job {
             ..SamplingParams::default()
         },
         end_tokens: Arc::new([]),
+        cache_scope: CacheScope::default(),
     }
 }
 

@@ -158,13 +158,7 @@ fn pieces() -> GgufVocabulary {
 
 /// Vocabularies with one thing wrong, and how the refusal names it.
 fn wrong_vocabularies() -> Vec<(GgufVocabulary, &'static str)> {
-    let texts = |texts: &[&str]| {
-        texts
-            .iter()
-            .map(|&text| text.to_owned())
-            .collect::<Vec<_>>()
-    };
-    let name = |name: &str| Some(name.to_owned());
+    let merge = |merge: &str| vec![merge.to_owned()];
     vec![
         (
             GgufVocabulary {
@@ -175,28 +169,28 @@ fn wrong_vocabularies() -> Vec<(GgufVocabulary, &'static str)> {
         ),
         (
             GgufVocabulary {
-                pre: name("klingon"),
+                pre: Some("klingon".to_owned()),
                 ..words()
             },
             "`klingon`",
         ),
         (
             GgufVocabulary {
-                merges: texts(&["ab"]),
+                merges: merge("ab"),
                 ..words()
             },
             "`ab` in `tokenizer.ggml.merges`",
         ),
         (
             GgufVocabulary {
-                merges: texts(&["a c"]),
+                merges: merge("a c"),
                 ..words()
             },
             "`c`",
         ),
         (
             GgufVocabulary {
-                merges: texts(&["b a"]),
+                merges: merge("b a"),
                 ..words()
             },
             "`ba`",
