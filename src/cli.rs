@@ -70,6 +70,14 @@ pub struct ServeArgs {
     /// Largest key/value memory of running generations in bytes, per model.
     #[arg(long, env = "STEMMA_KV_BYTES", value_name = "BYTES", default_value_t = 4 << 30, value_parser = at_least_one)]
     pub kv_bytes: usize,
+    /// Folder of the session log, made if it is not there; one server at a time uses it.
+    #[arg(
+        long,
+        env = "STEMMA_SESSIONS",
+        value_name = "FOLDER",
+        default_value = "./sessions"
+    )]
+    pub sessions: PathBuf,
     /// Seconds that running answers get to finish after SIGTERM.
     #[arg(
         long,

@@ -6,6 +6,7 @@ mod durability;
 mod load;
 mod models;
 mod render;
+mod state;
 mod support;
 mod tidy;
 mod tokenizer;

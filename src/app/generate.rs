@@ -15,6 +15,7 @@ use crate::{
     conversation::{AnswerEvent, Status, Turn},
     engine::{EngineOptions, Finish, Job, TokenEvent},
     responses::{Models, ServedModel, Service, TurnEvent, settle},
+    session::{LogOptions, SessionLog, memory::MemoryStorage},
     telemetry, translate, wire,
 };
 
@@ -40,7 +41,10 @@ pub(super) fn run(args: &GenerateArgs) -> anyhow::Result<()> {
 /// Answers through the same service as `POST /v1/responses`, so that both say the same.
 async fn answer(args: &GenerateArgs, model: ServedModel) -> anyhow::Result<()> {
     let models = Models::new(vec![model]).map_err(anyhow::Error::msg)?;
-    let service = Service::new(models, Arc::new(SystemClock), Arc::new(SystemEntropy));
+    // Nothing of it is kept.
+    let log = SessionLog::start(Arc::new(MemoryStorage::default()), LogOptions::default())?;
+    let clock = Arc::new(SystemClock);
+    let service = Service::new(models, log, clock, Arc::new(SystemEntropy));
     let prepared = service.prepare(turn(args)?)?;
     let mut running = service.start(prepared).await?;
     while let Some(event) = running.next().await {

@@ -1,6 +1,7 @@
 //! `stemma serve`.
 
 use std::{
+    convert::Infallible,
     io::{self, Write as _},
     net::SocketAddr,
     sync::Arc,
@@ -16,12 +17,16 @@ use super::{
 };
 use crate::{
     cli::ServeArgs,
-    clock::{SystemClock, SystemEntropy},
+    clock::{Clock as _, SystemClock, SystemEntropy},
     engine::EngineOptions,
     http::{self, AppState, HttpOptions},
     responses::{Models, Service},
+    session::{self, LogOptions, SessionLog, SledOptions},
     telemetry,
 };
+
+/// How often the log is looked through for what has outlived its time.
+const SWEEP_EVERY: Duration = Duration::from_secs(10 * 60);
 
 /// Serves until told to stop.
 pub(super) fn run(args: &ServeArgs) -> anyhow::Result<()> {
@@ -33,8 +38,19 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<()> {
             args.host
         );
     }
+    // First, because a second server over the folder is told so at once.
+    let log = session::open(
+        &args.sessions,
+        &SledOptions::default(),
+        LogOptions::default(),
+    )
+    .with_context(|| format!("cannot open the session log in {}", args.sessions.display()))?;
     let models = models(args)?;
-    super::runtime()?.block_on(serve(args, models))
+    super::runtime()?.block_on(async {
+        let served = serve(args, models, log.clone()).await;
+        let closed = log.close().await;
+        served.and(closed.context("the session log could not be closed in order"))
+    })
 }
 
 fn models(args: &ServeArgs) -> anyhow::Result<Models> {
@@ -54,7 +70,7 @@ fn models(args: &ServeArgs) -> anyhow::Result<Models> {
     Models::new(opened).map_err(anyhow::Error::msg)
 }
 
-async fn serve(args: &ServeArgs, models: Models) -> anyhow::Result<()> {
+async fn serve(args: &ServeArgs, models: Models, log: SessionLog) -> anyhow::Result<()> {
     let address = SocketAddr::new(args.host, args.port);
     let listener = TcpListener::bind(address)
         .await
@@ -62,7 +78,8 @@ async fn serve(args: &ServeArgs, models: Models) -> anyhow::Result<()> {
     let address = listener
         .local_addr()
         .context("the listener has no address")?;
-    let service = Service::new(models, Arc::new(SystemClock), Arc::new(SystemEntropy));
+    let clock = Arc::new(SystemClock);
+    let service = Service::new(models, log.clone(), clock, Arc::new(SystemEntropy));
     let options = HttpOptions {
         max_body_bytes: args.max_body_bytes,
         ..HttpOptions::default()
@@ -73,9 +90,22 @@ async fn serve(args: &ServeArgs, models: Models) -> anyhow::Result<()> {
         .and_then(|()| out.flush())
         .context("cannot write to standard output")?;
     let grace = Duration::from_secs(args.shutdown_grace);
-    http::serve(listener, state, told_to_stop(), grace)
-        .await
-        .context("the server failed")
+    let served = tokio::select! {
+        served = http::serve(listener, state, told_to_stop(), grace) => served,
+        never = sweep(&log) => match never {},
+    };
+    served.context("the server failed")
+}
+
+/// Drops what has outlived its time, now and then.
+async fn sweep(log: &SessionLog) -> Infallible {
+    let mut times = tokio::time::interval(SWEEP_EVERY);
+    loop {
+        times.tick().await;
+        if let Err(error) = log.sweep(SystemClock.now().as_millisecond()).await {
+            tracing::warn!(%error, "the session log could not be swept");
+        }
+    }
 }
 
 async fn told_to_stop() {

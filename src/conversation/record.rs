@@ -60,6 +60,8 @@ pub enum Failure {
     Server,
     /// The server was told to stop.
     ShuttingDown,
+    /// The response could not be stored.
+    Storage,
 }
 
 /// Token counts of one turn.

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::{Head, Item};
+use crate::id::ResponseId;
 
 /// One request, checked: nothing in it is out of range.
 #[derive(Debug, Clone, PartialEq)]
@@ -11,7 +12,9 @@ pub struct Turn {
     pub model: Option<String>,
     /// What leads the prompt.
     pub head: Head,
-    /// The conversation, oldest item first.
+    /// The response whose conversation this continues.
+    pub previous: Option<ResponseId>,
+    /// What is new in the conversation, oldest item first.
     pub items: Vec<Item>,
     /// Most tokens of the answer, at least 1; `None` leaves it to the server.
     pub max_output_tokens: Option<u64>,

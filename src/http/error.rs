@@ -11,6 +11,7 @@ use axum::{
 use crate::{
     conversation::Failure,
     responses::CreateError,
+    session::LogError,
     translate::{Code, Refusal, outbound},
     wire::{ErrorBody, ErrorObject},
 };
@@ -54,11 +55,8 @@ impl ApiError {
                     "The server has as many requests as it takes; try again later.",
                 )
             },
-            CreateError::ShuttingDown => Self::new(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "overloaded",
-                "The server is shutting down.",
-            ),
+            CreateError::Log(error) => error.into(),
+            CreateError::ShuttingDown => Self::shutting_down(),
             CreateError::Broken(reason) => {
                 tracing::error!(reason, "a turn could not begin");
                 Self::internal()
@@ -70,13 +68,31 @@ impl ApiError {
     pub(super) fn of_failure(failure: Failure) -> Self {
         let status = match failure {
             Failure::Server => StatusCode::INTERNAL_SERVER_ERROR,
-            Failure::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
+            Failure::ShuttingDown | Failure::Storage => StatusCode::SERVICE_UNAVAILABLE,
         };
         Self {
             status,
             error: outbound::failure(failure),
             retry_after: None,
         }
+    }
+
+    /// The server is about to stop.
+    pub(super) fn shutting_down() -> Self {
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "overloaded",
+            "The server is shutting down.",
+        )
+    }
+
+    /// There is no such response: unknown, deleted or not stored.
+    pub(super) fn no_response() -> Self {
+        Self::new(
+            StatusCode::NOT_FOUND,
+            "not_found",
+            "There is no response of that id.",
+        )
     }
 
     /// The server's own fault, of which the log says more.
@@ -133,6 +149,15 @@ impl ApiError {
         )
     }
 
+    /// The query holds escapes that are not text.
+    pub(super) fn bad_query() -> Self {
+        Self::new(
+            StatusCode::BAD_REQUEST,
+            "invalid_query",
+            "The query is not valid.",
+        )
+    }
+
     /// The path holds escapes that are not text.
     pub(super) fn bad_path() -> Self {
         Self::new(
@@ -152,6 +177,35 @@ impl From<Refusal> for ApiError {
         let mut error = Self::new(status, refusal.code.as_str(), refusal.message);
         error.error.param = refusal.param;
         error
+    }
+}
+
+impl From<LogError> for ApiError {
+    fn from(error: LogError) -> Self {
+        let (status, code, message) = match error {
+            LogError::NotFound | LogError::ParentGone => return Self::no_response(),
+            LogError::PersistenceDisabled => (
+                StatusCode::BAD_REQUEST,
+                "unsupported_parameter",
+                "Responses are not kept by this server.",
+            ),
+            LogError::Unavailable(_) | LogError::Refused(_) => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "storage_unavailable",
+                "The session log cannot be written at present.",
+            ),
+            LogError::Corrupt(_) => (
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "storage_corrupt",
+                "What is stored is damaged; the server's log says more.",
+            ),
+            LogError::Invalid(_) => {
+                tracing::error!(%error, "the session log refuses");
+                return Self::internal();
+            }
+        };
+        tracing::error!(%error, "the session log failed");
+        Self::new(status, code, message)
     }
 }
 

@@ -11,6 +11,7 @@ mod router;
 mod serve;
 mod sse;
 mod state;
+mod stored;
 mod unknown;
 
 pub use router::router;

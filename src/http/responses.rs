@@ -27,11 +27,17 @@ pub(super) async fn create(
     let Ready { prepared, stream } = ready(&state, body).await.map_err(refuse)?;
     let turn = state.service.start(prepared).await.map_err(refuse)?;
     let warm = HeaderValue::from(turn.cached_tokens());
+    let temperature = turn.temperature();
     let mut response = match stream {
         true => sse::respond(turn, &state.options),
         false => whole(turn).await?,
     };
-    response.headers_mut().insert("x-stemma-warm", warm);
+    let headers = response.headers_mut();
+    headers.insert("x-stemma-warm", warm);
+    if let Some(temperature) = temperature {
+        let temperature = HeaderValue::from_static(temperature.as_str());
+        headers.insert("x-stemma-continuation", temperature);
+    }
     Ok(response)
 }
 
@@ -61,12 +67,23 @@ async fn ready(state: &AppState, body: Bytes) -> Result<Ready, CreateError> {
         let _permit = permit;
         span.in_scope(|| prepare(&worker, &body))
     };
+    let done = blocking(work).await;
+    done.unwrap_or(Err(CreateError::ShuttingDown))
+}
+
+/// Does work that takes a processor or a disk, on a thread where that holds nobody up. A panic goes
+/// on as if it had happened here; there is nothing if the runtime stops.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
     let done = tokio::task::spawn_blocking(work).await;
-    // A panic goes on as if it had happened here.
-    done.unwrap_or_else(|error| match error.try_into_panic() {
-        Ok(panic) => std::panic::resume_unwind(panic),
-        Err(_) => Err(CreateError::ShuttingDown),
-    })
+    done.map_or_else(
+        |error| match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => None,
+        },
+        Some,
+    )
 }
 
 fn prepare(state: &AppState, body: &[u8]) -> Result<Ready, CreateError> {

@@ -13,12 +13,17 @@ use tower_http::{
 };
 use tracing::Level;
 
-use super::{AppState, error, health, intake, models, request_id, responses};
+use super::{AppState, error, health, intake, models, request_id, responses, stored};
 
 /// The API, which is served both under `/v1` and without it.
 fn api() -> Router<AppState> {
     Router::new()
         .route("/responses", post(responses::create))
+        .route(
+            "/responses/{id}",
+            get(stored::retrieve).delete(stored::delete),
+        )
+        .route("/responses/{id}/input_items", get(stored::input_items))
         .route("/models", get(models::list))
         .route("/models/{*id}", get(models::retrieve))
 }

@@ -1,11 +1,16 @@
 //! The service: what each operation of the API does, independent of HTTP.
 
+mod continuation;
 mod models;
+mod past;
 mod prepare;
+mod prompt;
 mod reader;
+mod recording;
 mod run;
 mod settings;
 
+pub use continuation::Temperature;
 pub use models::{Models, ServedModel, longest_token_bytes};
 pub use prepare::Prepared;
 pub use run::{RunningTurn, TurnEvent};
@@ -16,12 +21,15 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     clock::{Clock, Entropy},
     conversation::Turn,
+    id::ResponseId,
+    session::{LogError, SessionLog},
     translate::Refusal,
 };
 
 /// What all operations share.
 pub struct Service {
     models: Models,
+    log: SessionLog,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
 }
@@ -35,6 +43,9 @@ pub enum CreateError {
     /// The model has as many turns as it takes.
     #[error("the model has as many turns as it takes")]
     Busy,
+    /// The log did not take the turn, or cannot read what it continues.
+    #[error(transparent)]
+    Log(#[from] LogError),
     /// The server is about to stop.
     #[error("the server is shutting down")]
     ShuttingDown,
@@ -44,10 +55,16 @@ pub enum CreateError {
 }
 
 impl Service {
-    /// A service of these models.
-    pub fn new(models: Models, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
+    /// A service of these models that writes every turn into `log`.
+    pub fn new(
+        models: Models,
+        log: SessionLog,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+    ) -> Self {
         Self {
             models,
+            log,
             clock,
             entropy,
         }
@@ -67,12 +84,40 @@ impl Service {
         prepare::prepare(self, turn)
     }
 
-    /// Begins a turn: waits only until the engine has it, not until it has a place there.
+    /// Begins a turn: waits only until the engine has it, not until it has a place there, and until
+    /// the response that it continues is held.
     ///
     /// # Errors
-    /// When the engine does not take the job.
+    /// When the engine does not take the job, or that response has gone.
     pub async fn start(&self, prepared: Prepared) -> Result<RunningTurn, CreateError> {
-        run::run(prepared, Arc::clone(&self.clock)).await
+        run::run(prepared, &self.log, Arc::clone(&self.clock)).await
+    }
+
+    /// A stored response as it was answered, as JSON text. Reads from the disk.
+    ///
+    /// # Errors
+    /// [`LogError::NotFound`] and the log's own.
+    pub fn response(&self, id: ResponseId) -> Result<String, LogError> {
+        let stored = self.log.response(&past::ACCESS, past::session_of(id))?;
+        Ok(stored.body)
+    }
+
+    /// The items of a stored response's own request, oldest first, as JSON texts. Reads from the
+    /// disk.
+    ///
+    /// # Errors
+    /// As [`Service::response`].
+    pub fn input_items(&self, id: ResponseId) -> Result<Vec<String>, LogError> {
+        self.log.input_items(&past::ACCESS, past::session_of(id))
+    }
+
+    /// Deletes a stored response; returns when that is durable.
+    ///
+    /// # Errors
+    /// As [`Service::response`].
+    pub async fn delete(&self, id: ResponseId) -> Result<(), LogError> {
+        let deleted = self.log.delete(past::ACCESS, past::session_of(id));
+        deleted.await
     }
 
     /// Takes no more turns, lets those that run go on for `grace`, and then ends them.

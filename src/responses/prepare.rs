@@ -1,18 +1,20 @@
-//! A turn → a job for the engine.
+//! A turn → a job for the engine, and the beginning of its session.
 
 use std::sync::Arc;
 
-use jiff::{Timestamp, tz::TimeZone};
-
-use super::{CreateError, ServedModel, Service, settings};
+use super::{
+    CreateError, ServedModel, Service,
+    past::{self, Past},
+    prompt::{self, Prompt},
+    settings,
+};
 use crate::{
     cache::CacheScope,
     conversation::{Record, Status, Turn},
     engine::Job,
     id::{ResponseId, TokenId},
-    template::{Rendering, TemplateError},
-    tokenizer::PromptPiece,
-    translate::{Code, Refusal},
+    session::{Opening, event::InputAppended},
+    translate::{Code, Refusal, stored},
 };
 
 /// A turn that is ready to begin.
@@ -21,13 +23,27 @@ pub struct Prepared {
     pub(super) job: Job,
     /// The response at its beginning.
     pub(super) record: Record,
+    pub(super) session: Beginning,
+}
+
+/// What the log is told when a turn begins.
+pub(super) struct Beginning {
+    pub(super) opening: Opening,
+    pub(super) input: InputAppended,
+    /// The tokens of the prompt that the session does not share with its parent.
+    pub(super) prompt: Vec<TokenId>,
+    pub(super) head_digest: [u8; 32],
 }
 
 pub(super) fn prepare(service: &Service, turn: Turn) -> Result<Prepared, CreateError> {
-    let model = Arc::clone(service.models.resolve(turn.model.as_deref())?);
+    let past = turn.previous.map(|id| Past::load(&service.log, id));
+    let past = past.transpose()?;
+    let named = turn.model.as_deref();
+    let parents = past.as_ref().map(|past| past.parent.record.model.as_str());
+    let model = Arc::clone(service.models.resolve(named.or(parents))?);
     let created_at = service.clock.now();
-    let prompt = prompt(&model, &turn, created_at)?;
-    let room = room_after(&model, prompt.len())?;
+    let prompt = Prompt::of(&model, &turn, past.as_ref(), created_at)?;
+    let room = room_after(&model, prompt.tokens.len())?;
     refuse_unknown_tokens(&model, &turn)?;
 
     let id = ResponseId::from_bits(service.entropy.draw());
@@ -35,16 +51,6 @@ pub(super) fn prepare(service: &Service, turn: Turn) -> Result<Prepared, CreateE
     let (settings, sampling) = settings::settle(&turn.sampling, &model.defaults, seed);
     let wanted = turn.max_output_tokens.or(model.max_output_tokens);
     let wanted = wanted.and_then(|wanted| usize::try_from(wanted).ok());
-    let job = Job {
-        prompt,
-        max_new_tokens: wanted.map_or(room, |wanted| wanted.min(room)),
-        sampling,
-        end_tokens: match turn.ignore_eos {
-            true => Arc::new([]),
-            false => Arc::clone(&model.end_tokens),
-        },
-        cache_scope: CacheScope::default(),
-    };
     let record = Record {
         id,
         created_at,
@@ -56,50 +62,42 @@ pub(super) fn prepare(service: &Service, turn: Turn) -> Result<Prepared, CreateE
         output: Vec::new(),
         usage: None,
     };
-    Ok(Prepared { model, job, record })
+    let session = beginning(&record, past.as_ref(), &prompt);
+    let job = Job {
+        prompt: prompt.tokens,
+        max_new_tokens: wanted.map_or(room, |wanted| wanted.min(room)),
+        sampling,
+        end_tokens: match record.turn.ignore_eos {
+            true => Arc::new([]),
+            false => Arc::clone(&model.end_tokens),
+        },
+        cache_scope: CacheScope::default(),
+    };
+    Ok(Prepared {
+        model,
+        job,
+        record,
+        session,
+    })
 }
 
-/// The tokens of the whole prompt.
-fn prompt(model: &ServedModel, turn: &Turn, now: Timestamp) -> Result<Vec<TokenId>, CreateError> {
-    let Some(template) = &model.template else {
-        let message = format!(
-            "The model `{}` has no chat template, so it cannot hold a conversation.",
-            model.id
-        );
-        return Err(Refusal::of(Code::UnsupportedModel, "model", message).into());
-    };
-    let rendering = Rendering {
-        head: &turn.head,
-        items: &turn.items,
-        add_generation_prompt: true,
-    };
-    let now = now.to_zoned_datetime(TimeZone::system());
-    let pieces = template
-        .render(&rendering, &now)
-        .map_err(|error| match error {
-            TemplateError::Refused(reason) => {
-                let message =
-                    format!("The model's chat template refuses the conversation: {reason}");
-                Refusal::of(Code::TemplateRefused, "input", message).into()
-            }
-            TemplateError::Broken(reason) => {
-                CreateError::Broken(format!("model `{}`: {reason}", model.id))
-            }
-        })?;
-    refuse_hopeless(model, &pieces)?;
-    Ok(model.tokenizer.encode_prompt(&pieces))
-}
-
-/// Refuses a text that cannot fit, whatever its tokens are, before time is spent on them.
-fn refuse_hopeless(model: &ServedModel, pieces: &[PromptPiece]) -> Result<(), Refusal> {
-    let bytes = |piece: &PromptPiece| match piece {
-        PromptPiece::Markup(text) | PromptPiece::Literal(text) => text.len(),
-    };
-    let bytes: usize = pieces.iter().map(bytes).sum();
-    let tokens_min = bytes / model.longest_token_bytes.max(1);
-    match tokens_min >= model.engine.context_length() {
-        true => Err(too_long(model, &format!("at least {tokens_min}"))),
-        false => Ok(()),
+fn beginning(record: &Record, past: Option<&Past>, prompt: &Prompt) -> Beginning {
+    let (fork, shared) = prompt.fork.unzip();
+    Beginning {
+        opening: Opening {
+            id: past::session_of(record.id),
+            owner: None,
+            model: record.model.clone(),
+            fork,
+            continues: past.map(|past| past.id),
+            created_at_ms: record.created_at.as_millisecond(),
+        },
+        input: InputAppended {
+            items: stored::input_items(record.id, &record.turn.items),
+            head: prompt.head.clone(),
+        },
+        prompt: prompt.tokens[shared.unwrap_or(0)..].to_vec(),
+        head_digest: prompt.head_digest,
     }
 }
 
@@ -110,19 +108,9 @@ fn room_after(model: &ServedModel, prompt: usize) -> Result<usize, CreateError> 
             "model `{}`: the chat template makes an empty prompt",
             model.id
         ))),
-        None | Some(0) => Err(too_long(model, &prompt.to_string()).into()),
+        None | Some(0) => Err(prompt::too_long(model, &prompt.to_string()).into()),
         Some(room) => Ok(room),
     }
-}
-
-fn too_long(model: &ServedModel, prompt: &str) -> Refusal {
-    let context = model.engine.context_length();
-    let message = format!(
-        "The prompt has {prompt} tokens, but the context of `{}` holds {context}, the answer \
-         included.",
-        model.id
-    );
-    Refusal::of(Code::ContextLengthExceeded, "input", message)
 }
 
 fn refuse_unknown_tokens(model: &ServedModel, turn: &Turn) -> Result<(), Refusal> {

@@ -9,13 +9,14 @@ use futures::FutureExt as _;
 use tokio::sync::mpsc;
 use tracing::Instrument as _;
 
-use super::{CreateError, Prepared, reader::Reader};
+use super::{CreateError, Prepared, Temperature, reader::Reader, recording::Recording};
 use crate::{
     clock::Clock,
     conversation::{Answer, AnswerEvent, Failure, ItemStatus, Piece, Record, Status, Usage},
     engine::{Finish, SubmitError, TokenEvent, TokenStream},
     id::TokenId,
     limits,
+    session::{Opening, SessionLog},
 };
 
 /// What is told of a turn: any number of [`TurnEvent::Answer`], then [`TurnEvent::Ended`].
@@ -32,6 +33,7 @@ pub enum TurnEvent {
 pub struct RunningTurn {
     record: Record,
     cached_tokens: u64,
+    temperature: Option<Temperature>,
     events: mpsc::Receiver<TurnEvent>,
     ended: bool,
 }
@@ -45,6 +47,11 @@ impl RunningTurn {
     /// Tokens of the prompt that come from the prefix cache.
     pub fn cached_tokens(&self) -> u64 {
         self.cached_tokens
+    }
+
+    /// How its prompt came from the response that it continues, if it continues one.
+    pub fn temperature(&self) -> Option<Temperature> {
+        self.temperature
     }
 
     /// The next event; `None` after [`TurnEvent::Ended`], which comes exactly once. May be dropped
@@ -76,28 +83,39 @@ impl RunningTurn {
 
 /// How a generation ended.
 #[derive(Debug)]
-enum Ending {
-    /// By one of the model's end tokens.
-    EndToken,
+pub(super) enum Ending {
+    /// By this one of the model's end tokens.
+    EndToken(TokenId),
     /// By a stop text.
     StopText,
-    /// By a limit.
-    Cut,
+    /// By the most tokens allowed.
+    MaxTokens,
+    /// By the end of the context.
+    ContextFull,
     /// By a failure.
     Failed(Failure),
     /// By the client, who has gone.
     Abandoned,
 }
 
-/// Submits a turn's job and, once the engine has it, lets the turn run.
+/// Submits a turn's job and, once the engine has it, begins its session and lets the turn run.
 pub(super) async fn run(
     prepared: Prepared,
+    log: &SessionLog,
     clock: Arc<dyn Clock>,
 ) -> Result<RunningTurn, CreateError> {
-    let Prepared { model, job, record } = prepared;
+    let Prepared {
+        model,
+        job,
+        record,
+        session,
+    } = prepared;
+    let seed = job.sampling.seed;
     let input_tokens = job.prompt.len() as u64;
     let mut tokens = model.engine.submit(job).map_err(refusal_of)?;
     let cached_tokens = accepted(&mut tokens).await?;
+    let temperature = temperature(&session.opening, cached_tokens);
+    let recording = Recording::begin(log, session, seed).await?;
     let (sender, events) = mpsc::channel(limits::TURN_EVENTS_MAX);
     let task = TurnTask {
         reader: Reader::new(&model.tokenizer, record.turn.stop.clone()),
@@ -109,14 +127,25 @@ pub(super) async fn run(
         },
         record: record.clone(),
         clock,
+        recording,
         listener: sender,
     };
     tokio::spawn(task.run(tokens).in_current_span());
     Ok(RunningTurn {
         record,
         cached_tokens,
+        temperature,
         events,
         ended: false,
+    })
+}
+
+fn temperature(opening: &Opening, cached_tokens: u64) -> Option<Temperature> {
+    opening.continues?;
+    Some(match opening.fork {
+        None => Temperature::Rebuilt,
+        Some(_) if cached_tokens == 0 => Temperature::Cold,
+        Some(_) => Temperature::Warm,
     })
 }
 
@@ -145,6 +174,7 @@ struct TurnTask {
     usage: Usage,
     record: Record,
     clock: Arc<dyn Clock>,
+    recording: Recording,
     listener: mpsc::Sender<TurnEvent>,
 }
 
@@ -185,6 +215,7 @@ impl TurnTask {
     /// Takes a token; says whether a stop text ends the answer.
     async fn read(&mut self, token: TokenId) -> Result<bool, Gone> {
         self.usage.output_tokens += 1;
+        self.recording.generated(token);
         let read = self.reader.token(token);
         self.add(read.pieces).await?;
         Ok(read.stopped)
@@ -206,35 +237,49 @@ impl TurnTask {
         Ok(())
     }
 
-    /// The one place where a turn ends. The client learns of it last.
+    /// The one place where a turn ends. The client learns of it last, when it is durable.
     async fn end(mut self, ending: Ending) {
         let status = match ending {
-            Ending::EndToken | Ending::StopText => Status::Completed,
-            Ending::Cut => Status::Cut,
+            Ending::EndToken(_) | Ending::StopText => Status::Completed,
+            Ending::MaxTokens | Ending::ContextFull => Status::Cut,
             Ending::Failed(failure) => Status::Failed(failure),
-            Ending::Abandoned => return self.log(&ending),
+            Ending::Abandoned => return self.abandon().await,
         };
         if self.close(&ending, &status).await.is_err() {
-            return self.log(&Ending::Abandoned);
+            return self.abandon().await;
         }
         self.log(&ending);
-        let completed_at = self.clock.now().max(self.record.created_at);
+        let ended_at = self.clock.now().max(self.record.created_at);
         // What the engine has read of a prompt it keeps for the next.
         self.usage.cache_write_tokens = self.usage.input_tokens - self.usage.cached_tokens;
-        let record = Record {
-            completed_at: (status == Status::Completed).then_some(completed_at),
+        let mut record = Record {
+            completed_at: (status == Status::Completed).then_some(ended_at),
             status,
             output: self.answer.into_items(),
             usage: Some(self.usage),
             ..self.record
         };
+        if let Err(error) = self.recording.end(&ending, &record, ended_at).await {
+            tracing::error!(response = %record.id, %error, "the turn's end could not be stored");
+            record.completed_at = None;
+            record.status = Status::Failed(Failure::Storage);
+        }
         // A client that has gone by now has missed the end only.
         let _ = self.listener.send(TurnEvent::Ended(Box::new(record))).await;
     }
 
+    /// Ends a turn that nobody waits for.
+    async fn abandon(self) {
+        self.log(&Ending::Abandoned);
+        let at = self.clock.now().max(self.record.created_at);
+        if let Err(error) = self.recording.abandon(self.usage, at).await {
+            tracing::error!(response = %self.record.id, %error, "the turn's end could not be stored");
+        }
+    }
+
     /// Completes or breaks off the items.
     async fn close(&mut self, ending: &Ending, status: &Status) -> Result<(), Gone> {
-        let ended_by_model = matches!(ending, Ending::EndToken);
+        let ended_by_model = matches!(ending, Ending::EndToken(_));
         let rest = self.reader.finish(ended_by_model);
         self.add(rest).await?;
         let last = match status {
@@ -266,8 +311,9 @@ impl TurnTask {
 
 fn ending_of(finish: Finish) -> Ending {
     match finish {
-        Finish::EndToken(_) => Ending::EndToken,
-        Finish::MaxTokens | Finish::ContextFull => Ending::Cut,
+        Finish::EndToken(token) => Ending::EndToken(token),
+        Finish::MaxTokens => Ending::MaxTokens,
+        Finish::ContextFull => Ending::ContextFull,
         Finish::Cancelled => Ending::Failed(Failure::ShuttingDown),
         Finish::Failed(reason) => {
             tracing::error!(reason, "the engine failed");

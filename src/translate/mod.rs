@@ -2,9 +2,11 @@
 
 pub mod inbound;
 pub mod outbound;
+pub mod page;
 pub mod parse;
 pub mod refusal;
 pub mod scan;
+pub mod stored;
 pub mod stream;
 
 #[cfg(test)]

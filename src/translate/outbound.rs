@@ -26,7 +26,7 @@ pub fn response(record: &Record) -> Response {
         }),
         model: record.model.clone(),
         instructions: turn.head.instructions.clone(),
-        previous_response_id: None,
+        previous_response_id: turn.previous.map(|id| id.to_string()),
         output: record.output.iter().map(item).collect(),
         output_text: output_text(&record.output),
         tools: turn.head.tools.iter().map(tool).collect(),
@@ -95,7 +95,14 @@ pub fn failure(failure: Failure) -> ErrorObject {
         message: failure_text(failure).to_owned(),
         kind: "server_error",
         param: None,
-        code: Some("server_error"),
+        code: Some(failure_code(failure)),
+    }
+}
+
+fn failure_code(failure: Failure) -> &'static str {
+    match failure {
+        Failure::Server | Failure::ShuttingDown => "server_error",
+        Failure::Storage => "storage_unavailable",
     }
 }
 
@@ -103,6 +110,7 @@ fn failure_text(failure: Failure) -> &'static str {
     match failure {
         Failure::Server => "The server had an error while generating the response.",
         Failure::ShuttingDown => "The server is shutting down.",
+        Failure::Storage => "The response could not be stored.",
     }
 }
 
@@ -118,7 +126,7 @@ fn status(status: &Status) -> &'static str {
 fn error(status: &Status) -> Option<wire::ResponseError> {
     match status {
         Status::Failed(failure) => Some(wire::ResponseError {
-            code: "server_error",
+            code: failure_code(*failure),
             message: failure_text(*failure).to_owned(),
         }),
         Status::InProgress | Status::Completed | Status::Cut => None,
@@ -156,7 +164,8 @@ fn output_text(output: &[OutputItem]) -> String {
     output.iter().map(text).collect()
 }
 
-fn tool(tool: &FunctionTool) -> wire::FunctionTool {
+/// A function as it is shown.
+pub(super) fn tool(tool: &FunctionTool) -> wire::FunctionTool {
     wire::FunctionTool {
         kind: "function",
         name: tool.name.clone(),
@@ -238,5 +247,7 @@ mod tests {
         assert_eq!(shown(Status::Cut), cut);
         let failed = ("failed", None, Some("server_error"));
         assert_eq!(shown(Status::Failed(Failure::Server)), failed);
+        let unstored = ("failed", None, Some("storage_unavailable"));
+        assert_eq!(shown(Status::Failed(Failure::Storage)), unstored);
     }
 }

@@ -31,6 +31,8 @@ pub enum Code {
     UnsupportedInput,
     /// There is nothing to answer.
     EmptyInput,
+    /// There is no response to continue.
+    PreviousResponseNotFound,
     /// No such model is loaded.
     ModelNotFound,
     /// The model cannot do this.
@@ -52,6 +54,7 @@ impl Code {
             Self::UnsupportedParameter => "unsupported_parameter",
             Self::UnsupportedInput => "unsupported_input",
             Self::EmptyInput => "empty_input",
+            Self::PreviousResponseNotFound => "previous_response_not_found",
             Self::ModelNotFound => "model_not_found",
             Self::UnsupportedModel => "unsupported_model",
             Self::TemplateRefused => "template_refused",
@@ -76,6 +79,15 @@ impl Refusal {
             param: Some(clip(param.into())),
             ..Self::new(code, message)
         }
+    }
+
+    /// There is no response to continue, for whatever reason: all reasons look the same.
+    pub fn previous_not_found() -> Self {
+        Self::of(
+            Code::PreviousResponseNotFound,
+            "previous_response_id",
+            "There is no response of that id to continue.",
+        )
     }
 
     /// The API has this parameter, the server does not.

@@ -17,6 +17,7 @@ pub(super) fn record() -> Record {
             instructions: Some("Be terse.".to_owned()),
             ..Head::default()
         },
+        previous: None,
         items: Vec::new(),
         max_output_tokens: Some(9),
         sampling: Default::default(),

@@ -2,12 +2,14 @@
 
 pub mod error;
 pub mod event;
+pub mod list;
 pub mod model;
 pub mod request;
 pub mod response;
 
 pub use error::{ErrorBody, ErrorObject};
 pub use event::{Event, EventBody};
+pub use list::{Deleted, ItemList};
 pub use model::{Model, ModelList};
 pub use request::{ContentPart, CreateRequest, InputItem, TextOrList};
 pub use response::Response;

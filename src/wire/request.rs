@@ -52,7 +52,7 @@ pub struct CreateRequest {
 
     pub background: Option<bool>,
     pub conversation: Option<IgnoredAny>,
-    pub previous_response_id: Option<IgnoredAny>,
+    pub previous_response_id: Option<String>,
     pub prompt: Option<IgnoredAny>,
     pub chat_template_kwargs: Option<IgnoredAny>,
 

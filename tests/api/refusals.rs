@@ -20,7 +20,6 @@ async fn what_is_not_there_is_refused_by_name() {
     let app = Setup::default().start().await;
     for request in [
         json!({"input": "x", "background": true}),
-        json!({"input": "x", "previous_response_id": "resp_1"}),
         json!({"input": "x", "tools": [{"type": "web_search"}]}),
         json!({"input": "x", "conversation": "conv_1"}),
     ] {

@@ -21,11 +21,17 @@ use serde_json::Value;
 use stemma::{
     http::{self, AppState, HttpOptions},
     responses::{Models, Service},
+    session::{LogOptions, SessionLog, memory::MemoryStorage},
 };
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 
 /// How long a test waits for what must happen.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A log that ends with its process.
+fn in_memory() -> SessionLog {
+    SessionLog::start(Arc::new(MemoryStorage::default()), LogOptions::default()).expect("a log")
+}
 
 /// What a server is made of.
 pub(crate) struct Setup {
@@ -33,6 +39,7 @@ pub(crate) struct Setup {
     pub(crate) options: HttpOptions,
     pub(crate) shutdown_grace: Duration,
     pub(crate) entropy: Arc<Entropy>,
+    pub(crate) log: SessionLog,
 }
 
 impl Default for Setup {
@@ -42,6 +49,7 @@ impl Default for Setup {
             options: HttpOptions::default(),
             shutdown_grace: Duration::from_secs(1),
             entropy: Arc::default(),
+            log: in_memory(),
         }
     }
 }
@@ -65,7 +73,8 @@ impl Setup {
         let memories = self.models.iter().map(Script::memories).collect();
         let models = self.models.into_iter().map(Script::serve).collect();
         let models = Models::new(models).expect("models with different names");
-        let service = Service::new(models, Arc::new(fakes::Clock), self.entropy);
+        let clock = Arc::new(fakes::Clock);
+        let service = Service::new(models, self.log, clock, self.entropy);
         let state = AppState::new(
             Arc::new(service),
             self.options,
@@ -128,6 +137,12 @@ impl TestApp {
     /// Gets a path.
     pub(crate) async fn get(&self, path: &str) -> Response {
         let request = self.client.get(format!("{}{path}", self.url));
+        request.send().await.expect("an answer")
+    }
+
+    /// Deletes a path.
+    pub(crate) async fn delete(&self, path: &str) -> Response {
+        let request = self.client.delete(format!("{}{path}", self.url));
         request.send().await.expect("an answer")
     }
 

@@ -13,10 +13,6 @@ pub(super) fn refuse(request: &CreateRequest) -> Result<(), Refusal> {
     let asked_for = [
         ("background", request.background == Some(true)),
         ("conversation", request.conversation.is_some()),
-        (
-            "previous_response_id",
-            request.previous_response_id.is_some(),
-        ),
         ("prompt", request.prompt.is_some()),
         (
             "chat_template_kwargs",

@@ -7,7 +7,9 @@ use crate::{
 };
 
 /// Translates `input`; a string is one message of the user.
-pub(super) fn items(input: Option<TextOrList<InputItem>>) -> Result<Vec<Item>, Refusal> {
+pub(in crate::translate) fn items(
+    input: Option<TextOrList<InputItem>>,
+) -> Result<Vec<Item>, Refusal> {
     match input {
         None => Ok(Vec::new()),
         Some(TextOrList::Text(text)) => Ok(vec![Item::Message(Message {

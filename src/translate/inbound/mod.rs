@@ -5,8 +5,11 @@ mod input;
 mod labels;
 mod sampling;
 
+pub(super) use input::items;
+
 use crate::{
     conversation::{Head, Item, Part, ToolChoice, ToolRules, Turn, Verbosity},
+    id::ResponseId,
     limits,
     translate::{Code, Refusal},
     wire::{CreateRequest, TextOrList},
@@ -27,15 +30,24 @@ pub fn turn(request: CreateRequest) -> Result<Turn, Refusal> {
         stop: stop(request.stop)?,
         ignore_eos: request.ignore_eos.unwrap_or(false),
         store: request.store.unwrap_or(true),
-        items: input::items(request.input)?,
+        previous: previous(request.previous_response_id.as_deref())?,
+        items: items(request.input)?,
         head: Head {
             instructions: request.instructions,
             ..Head::default()
         },
         model: request.model,
     };
-    refuse_nothing(&turn)?;
+    if turn.previous.is_none() {
+        refuse_nothing(&turn.head, &turn.items)?;
+    }
     Ok(turn)
+}
+
+/// What cannot be an id is refused like one that is not there.
+fn previous(id: Option<&str>) -> Result<Option<ResponseId>, Refusal> {
+    let parse = |id: &str| id.parse().map_err(|_| Refusal::previous_not_found());
+    id.map(parse).transpose()
 }
 
 fn tool_rules(request: &CreateRequest) -> Result<ToolRules, Refusal> {
@@ -101,9 +113,13 @@ fn stop(stop: Option<TextOrList<String>>) -> Result<Vec<String>, Refusal> {
 }
 
 /// A model that is given nothing makes something up; a client that sent nothing made a mistake.
-fn refuse_nothing(turn: &Turn) -> Result<(), Refusal> {
-    let instructions = turn.head.instructions.as_deref().unwrap_or_default();
-    if says_something(instructions) || turn.items.iter().any(item_says_something) {
+/// `items` are the whole conversation: a turn that continues another is checked when that is known.
+///
+/// # Errors
+/// If nothing in all of it says anything.
+pub fn refuse_nothing(head: &Head, items: &[Item]) -> Result<(), Refusal> {
+    let instructions = head.instructions.as_deref().unwrap_or_default();
+    if says_something(instructions) || items.iter().any(item_says_something) {
         return Ok(());
     }
     Err(Refusal::of(

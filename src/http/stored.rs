@@ -1,0 +1,104 @@
+//! `/v1/responses/{id}`: responses that are stored.
+
+use axum::{
+    Json,
+    extract::{
+        Path, Query, State,
+        rejection::{PathRejection, QueryRejection},
+    },
+    http::header,
+    response::{IntoResponse, Response},
+};
+use serde_json::Value;
+
+use super::{AppState, error::ApiError, responses::blocking};
+use crate::{
+    id::ResponseId,
+    responses::Service,
+    session::LogError,
+    translate::{Code, Refusal, page::Page},
+    wire::{Deleted, ItemList},
+};
+
+type IdPath = Result<Path<String>, PathRejection>;
+type Pairs = Result<Query<Vec<(String, String)>>, QueryRejection>;
+
+/// `GET /v1/responses/{id}`.
+pub(super) async fn retrieve(
+    State(state): State<AppState>,
+    id: IdPath,
+    query: Pairs,
+) -> Result<Response, ApiError> {
+    let id = parse_id(id)?;
+    refuse_replay(&pairs(query)?)?;
+    let body = read(&state, move |service| service.response(id)).await?;
+    Ok(([(header::CONTENT_TYPE, "application/json")], body).into_response())
+}
+
+/// `DELETE /v1/responses/{id}`.
+pub(super) async fn delete(
+    State(state): State<AppState>,
+    id: IdPath,
+) -> Result<Json<Deleted>, ApiError> {
+    let id = parse_id(id)?;
+    state.service.delete(id).await?;
+    Ok(Json(Deleted {
+        id: id.to_string(),
+        object: "response",
+        deleted: true,
+    }))
+}
+
+/// `GET /v1/responses/{id}/input_items`.
+pub(super) async fn input_items(
+    State(state): State<AppState>,
+    id: IdPath,
+    query: Pairs,
+) -> Result<Json<ItemList>, ApiError> {
+    let id = parse_id(id)?;
+    let page = Page::of_query(&pairs(query)?)?;
+    let texts = read(&state, move |service| service.input_items(id)).await?;
+    let items: Result<Vec<Value>, _> = texts
+        .iter()
+        .map(|text| serde_json::from_str(text))
+        .collect();
+    let items = items.map_err(|error| LogError::Corrupt(format!("an item of {id}: {error}")))?;
+    Ok(Json(page.of_items(items)?))
+}
+
+/// What cannot be an id is not the id of anything.
+fn parse_id(id: IdPath) -> Result<ResponseId, ApiError> {
+    let Path(id) = id.map_err(|_| ApiError::bad_path())?;
+    id.parse().map_err(|_| ApiError::no_response())
+}
+
+fn pairs(query: Pairs) -> Result<Vec<(String, String)>, ApiError> {
+    query
+        .map(|Query(pairs)| pairs)
+        .map_err(|_| ApiError::bad_query())
+}
+
+fn refuse_replay(query: &[(String, String)]) -> Result<(), Refusal> {
+    match query
+        .iter()
+        .any(|(name, value)| name == "stream" && value != "false")
+    {
+        true => Err(Refusal::of(
+            Code::UnsupportedParameter,
+            "stream",
+            "Stored responses cannot be streamed.",
+        )),
+        false => Ok(()),
+    }
+}
+
+async fn read<T: Send + 'static>(
+    state: &AppState,
+    work: impl FnOnce(&Service) -> Result<T, LogError> + Send + 'static,
+) -> Result<T, ApiError> {
+    let service = state.service.clone();
+    match blocking(move || work(&service)).await {
+        Some(done) => Ok(done?),
+        None => Err(ApiError::shutting_down()),
+    }
+}

@@ -1,0 +1,165 @@
+//! Whether a continuation forks its parent's tokens or is rebuilt from items; pure.
+
+use crate::tokenizer::PromptPiece;
+
+/// How a continuation got its prompt, as the header `x-stemma-continuation` tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Temperature {
+    /// Forked, and some of it was in the prefix cache.
+    Warm,
+    /// Forked, and all of it is read again.
+    Cold,
+    /// Rendered afresh from the items.
+    Rebuilt,
+}
+
+impl Temperature {
+    /// As it stands in the header.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Warm => "warm",
+            Self::Cold => "cold",
+            Self::Rebuilt => "rebuilt",
+        }
+    }
+}
+
+/// Why a parent's tokens cannot be continued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Rebuild {
+    /// Tokens mean something to one model only.
+    #[error("the model is another one")]
+    Model,
+    /// What leads the prompt cannot be changed behind it.
+    #[error("the instructions, tools or template arguments are others")]
+    Head,
+    /// The parent's answer was cut, or its items do not hold all of its tokens.
+    #[error("the answer did not end by its end token")]
+    NotEnded,
+    /// The template renders what was said before in another way now.
+    #[error("the template renders the earlier turns differently")]
+    Rendering,
+    /// The template does not close the answer with one of the model's end tokens.
+    #[error("the template does not go on with an end token")]
+    EndToken,
+}
+
+/// What a fork depends on, of the parent and of the continuation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Trait<'a> {
+    pub(super) model: &'a str,
+    pub(super) head_digest: [u8; 32],
+}
+
+/// Whether the parent's tokens can be continued, as far as that is known without rendering.
+pub(super) fn may_fork(parent: Trait<'_>, ended: bool, next: Trait<'_>) -> Result<(), Rebuild> {
+    match () {
+        () if parent.model != next.model => Err(Rebuild::Model),
+        () if parent.head_digest != next.head_digest => Err(Rebuild::Head),
+        () if !ended => Err(Rebuild::NotEnded),
+        () => Ok(()),
+    }
+}
+
+/// What a rendering adds to the text of the parent, its prompt with its answer: the only part of it
+/// that a fork needs tokens for. It must begin with one of the texts of the model's end tokens, so
+/// that the tokens before it are whole.
+pub(super) fn suffix(
+    parent: &str,
+    rendering: &[PromptPiece],
+    end_texts: &[&str],
+) -> Result<Vec<PromptPiece>, Rebuild> {
+    let mut said = parent;
+    let mut rest = Vec::new();
+    for piece in rendering {
+        let (text, of): (_, fn(String) -> PromptPiece) = match piece {
+            PromptPiece::Markup(text) => (text, PromptPiece::Markup),
+            PromptPiece::Literal(text) => (text, PromptPiece::Literal),
+        };
+        if let Some(left) = said.strip_prefix(text.as_str()) {
+            said = left;
+            continue;
+        }
+        let added = text.strip_prefix(said).ok_or(Rebuild::Rendering)?;
+        said = "";
+        rest.push(of(added.to_owned()));
+    }
+    let ends = |text: &String| end_texts.iter().any(|end| text.starts_with(end));
+    match rest.first() {
+        _ if !said.is_empty() => Err(Rebuild::Rendering),
+        Some(PromptPiece::Markup(text)) if ends(text) => Ok(rest),
+        _ => Err(Rebuild::EndToken),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn markup(text: &str) -> PromptPiece {
+        PromptPiece::Markup(text.to_owned())
+    }
+
+    fn literal(text: &str) -> PromptPiece {
+        PromptPiece::Literal(text.to_owned())
+    }
+
+    #[test]
+    fn tokens_belong_to_a_model_and_a_head_and_a_whole_answer() {
+        let of = |model, head| Trait {
+            model,
+            head_digest: [head; 32],
+        };
+        let parent = of("m", 1);
+        assert_eq!(may_fork(parent, true, of("m", 1)), Ok(()));
+        assert_eq!(may_fork(parent, true, of("n", 1)), Err(Rebuild::Model));
+        assert_eq!(may_fork(parent, true, of("m", 2)), Err(Rebuild::Head));
+        assert_eq!(may_fork(parent, false, of("m", 1)), Err(Rebuild::NotEnded));
+    }
+
+    #[test]
+    fn only_what_is_new_is_left_over_however_pieces_are_cut() {
+        let parent = "<u>hi<a>yes";
+        let added = Ok(vec![markup("<e>"), literal("<e>"), markup("<a>")]);
+        for rendering in [
+            vec![markup("<u>hi<a>yes<e>"), literal("<e>"), markup("<a>")],
+            vec![
+                markup("<u>"),
+                literal("hi"),
+                markup("<a>yes"),
+                markup("<e>"),
+            ],
+        ] {
+            let mut rendering = rendering;
+            if rendering.len() == 4 {
+                rendering.extend([literal("<e>"), markup("<a>")]);
+            }
+            assert_eq!(suffix(parent, &rendering, &["<x>", "<e>"]), added);
+        }
+    }
+
+    #[test]
+    fn a_template_that_changes_the_past_cannot_be_forked() {
+        let parent = "<u>hi<a> yes";
+        for rendering in ["<u>hi<a>yes<e>", "<u>hi", "<u>hi<a> ye<e>", ""] {
+            let rendering = [markup(rendering)];
+            assert_eq!(
+                suffix(parent, &rendering, &["<e>"]),
+                Err(Rebuild::Rendering)
+            );
+        }
+    }
+
+    #[test]
+    fn an_answer_must_be_closed_by_an_end_token() {
+        for rest in [markup("\n<u>"), literal("<e>"), markup("")] {
+            let rendering = [markup("<a>yes"), rest];
+            let refused = Err(Rebuild::EndToken);
+            assert_eq!(suffix("<a>yes", &rendering, &["<e>"]), refused);
+        }
+        assert_eq!(
+            suffix("<a>", &[markup("<a>")], &["<e>"]),
+            Err(Rebuild::EndToken)
+        );
+    }
+}

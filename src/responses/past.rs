@@ -1,0 +1,82 @@
+//! What came before a turn that continues a response, as the log has it.
+
+use jiff::Timestamp;
+
+use super::CreateError;
+use crate::{
+    conversation::Item,
+    id::ResponseId,
+    session::{
+        Access, LogError, SessionId, SessionLog,
+        log::{Continuation, PastTurn},
+    },
+    translate::{Refusal, stored},
+};
+
+/// Everybody sees what was created without a key, and nothing else.
+pub(super) const ACCESS: Access = Access::Owned(None);
+
+/// The name that the log has for a response.
+pub(super) fn session_of(id: ResponseId) -> SessionId {
+    SessionId::from_bits(id.bits())
+}
+
+/// The conversation up to a response, and that with it.
+pub(super) struct Past {
+    pub(super) id: SessionId,
+    pub(super) parent: Continuation,
+    /// Everything up to the response's own input, that included.
+    pub(super) before: Vec<Item>,
+    /// What it answered.
+    pub(super) answer: Vec<Item>,
+}
+
+impl Past {
+    /// Reads what leads to a response.
+    pub(super) fn load(log: &SessionLog, id: ResponseId) -> Result<Self, CreateError> {
+        let id = session_of(id);
+        let parent = log.continuation(&ACCESS, id).map_err(refusal_of)?;
+        let history = log.history(id).or_else(|error| {
+            // A deletion may have come between.
+            log.response_record(&ACCESS, id).map_err(refusal_of)?;
+            Err(CreateError::from(error))
+        })?;
+        let (mut before, mut answer) = (Vec::new(), Vec::new());
+        for turn in &history {
+            let (input, output) = items(turn)?;
+            before.append(&mut answer);
+            before.extend(input);
+            answer = output;
+        }
+        Ok(Self {
+            id,
+            parent,
+            before,
+            answer,
+        })
+    }
+
+    /// The whole conversation with what is new.
+    pub(super) fn with(&self, new: &[Item]) -> Vec<Item> {
+        let all = [&self.before, &self.answer, new];
+        all.concat()
+    }
+
+    /// When the response was asked for: templates may show the time.
+    pub(super) fn created_at(&self) -> Option<Timestamp> {
+        Timestamp::from_millisecond(self.parent.record.created_at_ms).ok()
+    }
+}
+
+fn items(turn: &PastTurn) -> Result<(Vec<Item>, Vec<Item>), CreateError> {
+    stored::items(&turn.input_items, &turn.body)
+        .map_err(|error| LogError::Corrupt(format!("session {}: {error}", turn.id)).into())
+}
+
+/// A response that cannot be continued is one that is not there.
+pub(super) fn refusal_of(error: LogError) -> CreateError {
+    match error {
+        LogError::NotFound | LogError::ParentGone => Refusal::previous_not_found().into(),
+        other => other.into(),
+    }
+}

@@ -1,0 +1,156 @@
+//! What the session log keeps of a turn: JSON texts in the API's own form, and back.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{inbound, outbound};
+use crate::{
+    conversation::{Head, Item, Message, Part, Role},
+    id::ResponseId,
+    wire::{InputItem, TextOrList},
+};
+
+/// A request's own items as the API lists them, each with an id that stays.
+pub fn input_items(response: ResponseId, items: &[Item]) -> Vec<String> {
+    let text = |(index, item): (usize, &Item)| input_item(response, index, item).to_string();
+    items.iter().enumerate().map(text).collect()
+}
+
+fn input_item(response: ResponseId, index: usize, item: &Item) -> Value {
+    let id = |prefix: &str| response.item(prefix, index);
+    match item {
+        Item::Message(message) => json!({
+            "id": id("msg_in"), "type": "message", "status": "completed",
+            "role": role(message.role), "content": content(message),
+        }),
+        Item::FunctionCall(call) => json!({
+            "id": id("fc_in"), "type": "function_call", "status": "completed",
+            "call_id": call.call_id, "name": call.name, "arguments": call.arguments,
+        }),
+        Item::FunctionOutput(output) => json!({
+            "id": id("fco_in"), "type": "function_call_output", "status": "completed",
+            "call_id": output.call_id, "output": input_parts(&output.output),
+        }),
+        Item::Reasoning(reasoning) => json!({
+            "id": id("rs_in"), "type": "reasoning", "status": "completed", "summary": [],
+            "content": [{"type": "reasoning_text", "text": reasoning.text}],
+        }),
+    }
+}
+
+fn role(role: Role) -> &'static str {
+    match role {
+        Role::System => "system",
+        Role::User => "user",
+        Role::Assistant => "assistant",
+    }
+}
+
+fn content(message: &Message) -> Value {
+    let output_part = |Part::Text(text): &Part| json!(outbound::text_part(text.clone()));
+    match message.role {
+        Role::Assistant => message.content.iter().map(output_part).collect(),
+        Role::System | Role::User => input_parts(&message.content),
+    }
+}
+
+fn input_parts(parts: &[Part]) -> Value {
+    let part = |Part::Text(text): &Part| json!({"type": "input_text", "text": text});
+    parts.iter().map(part).collect()
+}
+
+/// What leads a prompt; equal heads give equal texts.
+pub fn head(head: &Head) -> String {
+    let tools: Vec<_> = head.tools.iter().map(outbound::tool).collect();
+    let head = json!({
+        "instructions": head.instructions,
+        "tools": tools,
+        "template_args": head.template_args,
+    });
+    head.to_string()
+}
+
+/// The items of a turn that was stored: its input and what was answered.
+///
+/// # Errors
+/// A sentence, if the texts are not what is stored.
+pub fn items(input_items: &[String], body: &str) -> Result<(Vec<Item>, Vec<Item>), String> {
+    let input: Result<Vec<InputItem>, _> = input_items
+        .iter()
+        .map(|text| serde_json::from_str(text))
+        .collect();
+    let input = input.map_err(|error| format!("a stored item: {error}"))?;
+    let Answered { output } =
+        serde_json::from_str(body).map_err(|error| format!("a stored response: {error}"))?;
+    Ok((translated(input)?, translated(output)?))
+}
+
+/// Of a stored response, what a continuation needs.
+#[derive(Deserialize)]
+struct Answered {
+    output: Vec<InputItem>,
+}
+
+fn translated(items: Vec<InputItem>) -> Result<Vec<Item>, String> {
+    inbound::items(Some(TextOrList::List(items))).map_err(|refusal| refusal.message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        conversation::{Answer, ItemStatus, Piece},
+        translate::sample,
+    };
+
+    fn said(role: Role, texts: &[&str]) -> Item {
+        let part = |text: &&str| Part::Text((*text).to_owned());
+        let content = texts.iter().map(part).collect();
+        Item::Message(Message { role, content })
+    }
+
+    #[test]
+    fn what_is_stored_is_read_back() {
+        let input = vec![
+            said(Role::System, &["Rules."]),
+            said(Role::User, &["a", "b"]),
+            said(Role::Assistant, &["<|im_end|>"]),
+            said(Role::User, &[]),
+        ];
+        let mut record = sample::record();
+        let mut answer = Answer::new(record.id);
+        answer.push(Piece::Text("Yes.".to_owned()));
+        answer.finish(ItemStatus::Completed);
+        record.output = answer.into_items();
+        let body = serde_json::to_string(&outbound::response(&record)).expect("JSON");
+        let texts = input_items(record.id, &input);
+        let output = vec![said(Role::Assistant, &["Yes."])];
+        assert_eq!(items(&texts, &body), Ok((input, output)));
+    }
+
+    #[test]
+    fn every_item_has_an_id_of_its_own() {
+        let items = [said(Role::User, &["a"]), said(Role::User, &["a"])];
+        let texts = input_items(ResponseId::from_bits(1), &items);
+        assert_ne!(texts[0], texts[1]);
+        assert!(texts[0].contains("msg_in_00000000000000000000000000000001_0"));
+    }
+
+    #[test]
+    fn heads_differ_by_all_that_leads_a_prompt() {
+        let mut instructed = Head::default();
+        instructed.instructions = Some("Be terse.".to_owned());
+        let mut thinking = Head::default();
+        thinking
+            .template_args
+            .insert("enable_thinking".to_owned(), true.into());
+        let heads = [Head::default(), instructed, thinking].map(|of| head(&of));
+        assert!(heads[0] != heads[1] && heads[1] != heads[2] && heads[0] != heads[2]);
+    }
+
+    #[test]
+    fn damage_is_told() {
+        assert!(items(&["[".to_owned()], "{\"output\": []}").is_err());
+        assert!(items(&[], "{}").is_err());
+    }
+}

@@ -1,0 +1,30 @@
+//! What is answered about stored responses, beside the responses themselves.
+
+use serde::Serialize;
+use serde_json::Value;
+
+/// A page of items.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[expect(
+    missing_docs,
+    reason = "the fields are OpenAI's and documented in docs/api.md"
+)]
+pub struct ItemList {
+    pub object: &'static str,
+    pub data: Vec<Value>,
+    pub first_id: Option<String>,
+    pub last_id: Option<String>,
+    pub has_more: bool,
+}
+
+/// A response that was deleted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[expect(
+    missing_docs,
+    reason = "the fields are OpenAI's and documented in docs/api.md"
+)]
+pub struct Deleted {
+    pub id: String,
+    pub object: &'static str,
+    pub deleted: bool,
+}

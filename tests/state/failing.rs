@@ -1,0 +1,51 @@
+//! A store that cannot be written or opened.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use stemma::session::{
+    LogError, LogOptions, SessionLog,
+    faulty::{Fault, FaultyStorage},
+};
+
+use super::{open, parrot, path_of};
+use crate::support::{Setup, error};
+
+#[tokio::test]
+async fn an_answer_that_cannot_be_stored_is_a_failure() {
+    let storage = Arc::new(FaultyStorage::default());
+    let log = SessionLog::start(storage.clone(), LogOptions::default()).expect("a log");
+    let setup = Setup {
+        log,
+        ..Setup::of(parrot("m"))
+    };
+    let app = setup.start().await;
+    let before = app.created(json!({"input": "x"})).await;
+    storage.fail_after(0, Fault::SyncFails);
+    let events = app.stream(json!({"input": "x"})).await.all().await;
+    let [.., error_event, failed] = &events[..] else {
+        panic!("{events:?}");
+    };
+    assert_eq!(error_event["code"], "storage_unavailable");
+    assert_eq!(failed["type"], "response.failed");
+    assert_eq!(failed["response"]["error"]["code"], "storage_unavailable");
+    let refused = error(app.create(json!({"input": "x"})).await, 503).await;
+    assert_eq!(refused["code"], "storage_unavailable");
+    let refused = error(app.delete(&path_of(&before)).await, 503).await;
+    assert_eq!(refused["code"], "storage_unavailable");
+    // Reads go on.
+    assert_eq!(app.get(&path_of(&before)).await.status(), 200);
+    let read = app.get(&path_of(&failed["response"])).await;
+    assert_eq!(read.status(), 404);
+}
+
+#[tokio::test]
+async fn a_folder_serves_one_at_a_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = open(folder.path()).expect("a log");
+    let refused = open(folder.path()).err().expect("a refusal");
+    assert!(matches!(refused, LogError::Refused(_)), "{refused}");
+    log.close().await.expect("closed in order");
+    drop(log);
+    open(folder.path()).expect("a log");
+}

@@ -1,0 +1,65 @@
+//! What outlives an answer: stored responses, continuations, restarts, and a store that fails.
+
+mod chain;
+mod failing;
+mod stored;
+
+use std::path::Path;
+
+use serde_json::Value;
+use stemma::{
+    engine::EngineOptions,
+    session::{self, LogError, LogOptions, SessionLog, SledOptions},
+};
+
+use crate::support::{Script, Setup, TestApp, error};
+
+/// A model that answers with the prompt it is given, with the prefix cache on.
+fn parrot(id: &str) -> Script {
+    let mut model = Script::new(id, |prompt| prompt.replace("<|", "<").replace("|>", ">"));
+    model.engine = EngineOptions::default();
+    model
+}
+
+fn open(folder: &Path) -> Result<SessionLog, LogError> {
+    let sled = SledOptions {
+        cache_bytes: 16 << 20,
+    };
+    session::open(folder, &sled, LogOptions::default())
+}
+
+/// A server of this model over a folder, and its log.
+async fn serve(folder: &Path, model: Script) -> (TestApp, SessionLog) {
+    let log = open(folder).expect("a log");
+    let setup = Setup {
+        log: log.clone(),
+        ..Setup::of(model)
+    };
+    (setup.start().await, log)
+}
+
+async fn stop((mut app, log): (TestApp, SessionLog)) {
+    app.stop();
+    app.stopped().await;
+    log.close().await.expect("a log closed in order");
+}
+
+fn path_of(response: &Value) -> String {
+    format!("/v1/responses/{}", response["id"].as_str().expect("an id"))
+}
+
+/// Checks that a response can be neither read nor continued.
+async fn assert_unknown(app: &TestApp, response: &Value) {
+    let path = path_of(response);
+    for path in [path.clone(), format!("{path}/input_items")] {
+        assert_eq!(error(app.get(&path).await, 404).await["code"], "not_found");
+    }
+    assert_eq!(
+        error(app.delete(&path).await, 404).await["code"],
+        "not_found"
+    );
+    let next = serde_json::json!({"input": "x", "previous_response_id": response["id"]});
+    let refused = error(app.create(next).await, 400).await;
+    assert_eq!(refused["code"], "previous_response_not_found");
+    assert_eq!(refused["param"], "previous_response_id");
+}
