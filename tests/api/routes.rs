@@ -66,7 +66,7 @@ async fn what_is_not_there_is_an_error_object() {
         "/v1",
         "/v1/frobnicate",
         "/v2/responses",
-        "/v1/responses/resp_1",
+        "/v1/responses/resp_1/frobnicate",
     ] {
         let refused = error(app.get(path).await, 404).await;
         assert_eq!(refused["code"], "not_found", "{path}");

@@ -1,5 +1,7 @@
 //! Conversations over several turns: forked where that can be, else rebuilt.
 
+use std::sync::Arc;
+
 use reqwest::Response;
 use serde_json::{Value, json};
 
@@ -15,6 +17,9 @@ struct Turn {
 
 impl Turn {
     async fn of(answer: Response, stream: bool) -> Self {
+        if answer.status() != 200 {
+            panic!("{}", answer.text().await.expect("text"));
+        }
         let header = |name| {
             let value = answer.headers().get(name)?.to_str();
             Some(value.expect("text").to_owned())
@@ -66,7 +71,8 @@ async fn history(app: &TestApp, chain: &[&Value]) -> Vec<Value> {
 #[tokio::test]
 async fn a_chain_is_the_same_as_the_explicit_history_across_a_restart() {
     let folder = tempfile::tempdir().expect("a folder");
-    let server = serve(folder.path(), parrot("m")).await;
+    let entropy = Arc::default();
+    let server = serve(folder.path(), parrot("m"), &entropy).await;
     let app = &server.0;
     let first = app.created(json!({"input": "One. <|im_end|>"})).await;
     let second = go_on(app, &first, json!({"stream": true})).await;
@@ -76,7 +82,7 @@ async fn a_chain_is_the_same_as_the_explicit_history_across_a_restart() {
     assert_eq!(details["cached_tokens"], second.warm);
     stop(server).await;
 
-    let server = serve(folder.path(), parrot("m")).await;
+    let server = serve(folder.path(), parrot("m"), &entropy).await;
     let app = &server.0;
     let third = go_on(app, &second.response, json!({})).await;
     assert_eq!(third.continuation.as_deref(), Some("cold"));

@@ -4,7 +4,7 @@ mod chain;
 mod failing;
 mod stored;
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 use serde_json::Value;
 use stemma::{
@@ -12,7 +12,7 @@ use stemma::{
     session::{self, LogError, LogOptions, SessionLog, SledOptions},
 };
 
-use crate::support::{Script, Setup, TestApp, error};
+use crate::support::{Entropy, Script, Setup, TestApp, error};
 
 /// A model that answers with the prompt it is given, with the prefix cache on.
 fn parrot(id: &str) -> Script {
@@ -28,11 +28,13 @@ fn open(folder: &Path) -> Result<SessionLog, LogError> {
     session::open(folder, &sled, LogOptions::default())
 }
 
-/// A server of this model over a folder, and its log.
-async fn serve(folder: &Path, model: Script) -> (TestApp, SessionLog) {
+/// A server of this model over a folder, and its log. Servers that follow each other share the
+/// entropy, or else they would give the same ids.
+async fn serve(folder: &Path, model: Script, entropy: &Arc<Entropy>) -> (TestApp, SessionLog) {
     let log = open(folder).expect("a log");
     let setup = Setup {
         log: log.clone(),
+        entropy: entropy.clone(),
         ..Setup::of(model)
     };
     (setup.start().await, log)

@@ -1,6 +1,6 @@
 //! Responses that are kept: read, listed, deleted.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 
@@ -37,7 +37,8 @@ async fn what_was_answered_is_what_is_read() {
 #[tokio::test]
 async fn a_restart_keeps_what_was_stored_and_what_was_deleted() {
     let folder = tempfile::tempdir().expect("a folder");
-    let server = serve(folder.path(), parrot("m")).await;
+    let entropy = Arc::default();
+    let server = serve(folder.path(), parrot("m"), &entropy).await;
     let kept = server.0.created(json!({"input": "Keep."})).await;
     let gone = server.0.created(json!({"input": "Drop."})).await;
     let deleted = server.0.delete(&path_of(&gone)).await;
@@ -47,7 +48,7 @@ async fn a_restart_keeps_what_was_stored_and_what_was_deleted() {
     assert_unknown(&server.0, &gone).await;
     stop(server).await;
 
-    let server = serve(folder.path(), parrot("m")).await;
+    let server = serve(folder.path(), parrot("m"), &entropy).await;
     let read: Value = server
         .0
         .get(&path_of(&kept))
