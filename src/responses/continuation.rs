@@ -67,7 +67,7 @@ pub(super) fn may_fork(parent: Trait<'_>, ended: bool, next: Trait<'_>) -> Resul
 pub(super) fn suffix(
     parent: &str,
     rendering: &[PromptPiece],
-    end_texts: &[&str],
+    end_texts: &[String],
 ) -> Result<Vec<PromptPiece>, Rebuild> {
     let mut said = parent;
     let mut rest = Vec::new();
@@ -84,7 +84,7 @@ pub(super) fn suffix(
         said = "";
         rest.push(of(added.to_owned()));
     }
-    let ends = |text: &String| end_texts.iter().any(|end| text.starts_with(end));
+    let ends = |text: &String| end_texts.iter().any(|end| text.starts_with(end.as_str()));
     match rest.first() {
         _ if !said.is_empty() => Err(Rebuild::Rendering),
         Some(PromptPiece::Markup(text)) if ends(text) => Ok(rest),
@@ -117,24 +117,21 @@ mod tests {
         assert_eq!(may_fork(parent, false, of("m", 1)), Err(Rebuild::NotEnded));
     }
 
+    /// What a rendering adds for a model of two end tokens.
+    fn added(parent: &str, rendering: &[PromptPiece]) -> Result<Vec<PromptPiece>, Rebuild> {
+        suffix(parent, rendering, &["<x>", "<e>"].map(str::to_owned))
+    }
+
     #[test]
     fn only_what_is_new_is_left_over_however_pieces_are_cut() {
-        let parent = "<u>hi<a>yes";
-        let added = Ok(vec![markup("<e>"), literal("<e>"), markup("<a>")]);
-        for rendering in [
-            vec![markup("<u>hi<a>yes<e>"), literal("<e>"), markup("<a>")],
-            vec![
-                markup("<u>"),
-                literal("hi"),
-                markup("<a>yes"),
-                markup("<e>"),
-            ],
+        let expected = Ok(vec![markup("<e>"), literal("<e>"), markup("<a>")]);
+        for before in [
+            vec![markup("<u>hi<a>yes<e>")],
+            vec![markup("<u>"), literal("hi"), markup("<a>yes<e>")],
+            vec![markup("<u>hi"), literal("<a>yes"), markup("<e>")],
         ] {
-            let mut rendering = rendering;
-            if rendering.len() == 4 {
-                rendering.extend([literal("<e>"), markup("<a>")]);
-            }
-            assert_eq!(suffix(parent, &rendering, &["<x>", "<e>"]), added);
+            let rendering = [before, vec![literal("<e>"), markup("<a>")]].concat();
+            assert_eq!(added("<u>hi<a>yes", &rendering), expected);
         }
     }
 
@@ -143,10 +140,7 @@ mod tests {
         let parent = "<u>hi<a> yes";
         for rendering in ["<u>hi<a>yes<e>", "<u>hi", "<u>hi<a> ye<e>", ""] {
             let rendering = [markup(rendering)];
-            assert_eq!(
-                suffix(parent, &rendering, &["<e>"]),
-                Err(Rebuild::Rendering)
-            );
+            assert_eq!(added(parent, &rendering), Err(Rebuild::Rendering));
         }
     }
 
@@ -155,11 +149,8 @@ mod tests {
         for rest in [markup("\n<u>"), literal("<e>"), markup("")] {
             let rendering = [markup("<a>yes"), rest];
             let refused = Err(Rebuild::EndToken);
-            assert_eq!(suffix("<a>yes", &rendering, &["<e>"]), refused);
+            assert_eq!(added("<a>yes", &rendering), refused);
         }
-        assert_eq!(
-            suffix("<a>", &[markup("<a>")], &["<e>"]),
-            Err(Rebuild::EndToken)
-        );
+        assert_eq!(added("<a>", &[markup("<a>")]), Err(Rebuild::EndToken));
     }
 }

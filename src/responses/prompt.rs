@@ -93,10 +93,8 @@ fn added(
     let mut said: String = before.iter().map(text).collect();
     said.extend(past.answer.iter().flat_map(texts));
     let end_tokens = model.end_tokens.iter();
-    let end_texts: Vec<String> = end_tokens
-        .map(|&id| model.tokenizer.token_text(id).into())
-        .collect();
-    let end_texts: Vec<&str> = end_texts.iter().map(String::as_str).collect();
+    let end_texts = end_tokens.map(|&id| model.tokenizer.token_text(id));
+    let end_texts: Vec<String> = end_texts.filter(|text| !text.is_empty()).collect();
     continuation::suffix(&said, pieces, &end_texts)
 }
 
