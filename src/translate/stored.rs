@@ -138,8 +138,10 @@ mod tests {
 
     #[test]
     fn heads_differ_by_all_that_leads_a_prompt() {
-        let mut instructed = Head::default();
-        instructed.instructions = Some("Be terse.".to_owned());
+        let instructed = Head {
+            instructions: Some("Be terse.".to_owned()),
+            ..Head::default()
+        };
         let mut thinking = Head::default();
         thinking
             .template_args
