@@ -39,12 +39,8 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<()> {
         );
     }
     // First, because a second server over the folder is told so at once.
-    let log = session::open(
-        &args.sessions,
-        &SledOptions::default(),
-        LogOptions::default(),
-    )
-    .with_context(|| format!("cannot open the session log in {}", args.sessions.display()))?;
+    let sled = SledOptions::default();
+    let log = session::open(&args.sessions, &sled, LogOptions::default())?;
     let models = models(args)?;
     super::runtime()?.block_on(async {
         let served = serve(args, models, log.clone()).await;
