@@ -32,7 +32,7 @@ fn nothing_is_acknowledged_that_a_failing_disk_did_not_take() {
         let (call, errno, count, may_return) = FAULTS[round as usize % FAULTS.len()];
         let dir = tempfile::tempdir().unwrap();
         // Some calls belong to the making of the store: then it is refused, or made anew.
-        let first = rng.random_range(15..90);
+        let first = rng.random_range(10..45);
         let order = format!("{call}:{errno}:{first}:{count}");
         let mut command = child::command(Role::WriteSome, dir.path(), rng.random());
         command
