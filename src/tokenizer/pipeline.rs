@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn long_texts_are_cut_between_characters_and_tokens() {
-        let text = format!("x{}", "é".repeat(TOKENIZER_PART_BYTES_MAX));
+        let text = format!("x{}", "é".repeat(TOKENIZER_PART_BYTES_MAX + 1));
         let across = TOKENIZER_PART_BYTES_MAX - 3..TOKENIZER_PART_BYTES_MAX + 1;
         let found = [
             Found { range: 1..3, id: 7 },
