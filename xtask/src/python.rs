@@ -14,7 +14,8 @@ pub(crate) fn pip() -> Result<Command> {
     process::output(Command::new("python3").args(["-m", "pip", "--version"])).context(NO_PYTHON)?;
     let mut pip = Command::new("python3");
     pip.args(["-m", "pip"])
-        .env("PIP_DISABLE_PIP_VERSION_CHECK", "1");
+        .env("PIP_DISABLE_PIP_VERSION_CHECK", "1")
+        .env("PIP_ROOT_USER_ACTION", "ignore");
     Ok(pip)
 }
 
@@ -66,7 +67,7 @@ impl Environment {
                 .arg(&self.folder),
         )?;
         process::run(
-            pip.args(["install", "--quiet", "--target"])
+            pip.args(["install", "--quiet", "--no-warn-conflicts", "--target"])
                 .arg(self.packages()?)
                 .arg("--requirement")
                 .arg(&self.requirements),
