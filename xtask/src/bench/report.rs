@@ -46,8 +46,9 @@ impl Report<'_> {
              Written by `cargo xtask bench engine`. Model `{}`; medians of {} rounds, in which both \
              sides took turns; the ratio is the median of the rounds' ratios. mlx-lm 0.32.2 with \
              MLX 0.32.2 loads the same weights as 32-bit floats from a folder, the engine \
-             dequantises the model's file; both run on the same OpenBLAS. Prefill is the time until \
-             the first token, decoding follows prompts of 64 tokens. {}.\n\n\
+             dequantises the model's file and runs without its prefix cache; both run on the same \
+             OpenBLAS. Prefill is the time until the first token, decoding follows prompts of 64 \
+             tokens. {}.\n\n\
              | | stemma | mlx-lm | ratio |\n|---|---|---|---|\n",
             self.model,
             self.ours.len(),
