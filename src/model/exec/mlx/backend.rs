@@ -51,6 +51,11 @@ impl Backend {
         self == Self::Cpu
     }
 
+    /// Whether MLX can make arrays of memory that it did not allocate.
+    pub(super) fn adopts_memory(self) -> bool {
+        self == Self::Gpu
+    }
+
     /// Whether attention and rotary embedding are single kernels.
     pub(super) fn has_fused_kernels(self) -> bool {
         self == Self::Gpu

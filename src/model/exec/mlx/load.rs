@@ -1,5 +1,7 @@
 //! A description and named tensors → an executor.
 
+use std::cell::Cell;
+
 use mlx_rs::memory;
 
 use super::{
@@ -44,6 +46,7 @@ pub(super) fn load(
         backend,
         dtype,
         lanes: &lanes,
+        buffer: Cell::default(),
     };
     let loader = Loader {
         spec,

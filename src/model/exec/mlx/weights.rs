@@ -1,5 +1,7 @@
 //! Reads named tensors into MLX arrays, each checked for presence and shape.
 
+use std::cell::Cell;
+
 use mlx_rs::{Array, Dtype as ArrayType, error::Exception};
 
 use super::{
@@ -19,6 +21,8 @@ pub(super) struct Weights<'a> {
     pub(super) backend: Backend,
     pub(super) dtype: ArrayType,
     pub(super) lanes: &'a Lanes,
+    /// Memory that matrices are read into, kept from one to the next.
+    pub(super) buffer: Cell<Vec<f32>>,
 }
 
 /// The parts of one tensor or of several joined ones, all `[rows, columns]`.
@@ -124,21 +128,42 @@ impl Weights<'_> {
     }
 
     fn dense(&self, parts: &[Part<'_>], columns: usize, factors: Option<&[f32]>) -> Result<Weight> {
-        let rows: usize = parts.iter().map(|part| part.rows).sum();
-        let mut values = Vec::new();
+        // Shapes first: what a description asks for is allocated only where the files agree.
         for part in parts {
+            self.expect(&format!("{}.weight", part.name), &[part.rows, columns])?;
+        }
+        let rows: usize = parts.iter().map(|part| part.rows).sum();
+        let mut values = self.buffer.take();
+        values.resize(values.len().max(rows * columns), 0.0);
+        let mut rest = &mut values[..rows * columns];
+        for part in parts {
+            let own = rest
+                .split_off_mut(..part.rows * columns)
+                .unwrap_or_default();
             let name = format!("{}.weight", part.name);
-            self.append_f32(&mut values, &name, &[part.rows, columns])?;
-            values.reserve_exact(rows * columns - values.len());
+            self.tensors.read_f32(&name, own)?;
+            if let Some(factors) = factors {
+                scale_columns(own, factors);
+            }
         }
-        for row in values.chunks_exact_mut(columns) {
-            let pairs = row.iter_mut().zip(factors.into_iter().flatten());
-            pairs.for_each(|(value, factor)| *value *= factor);
-        }
-        self.typed(values, &[rows, columns])
+        self.matrix_of(values, &[rows, columns])
             .and_then(|rows| Dense::new(rows, self.lanes))
             .map(Weight::Dense)
             .map_err(|error| failed(parts[0].name, &error))
+    }
+
+    /// A matrix at the beginning of `values`, which MLX takes over, or which serve again where it
+    /// only copies: fresh memory costs more than what is read into it.
+    fn matrix_of(&self, mut values: Vec<f32>, shape: &[usize]) -> array::Result<Array> {
+        let len = shape.iter().product();
+        if self.backend.adopts_memory() {
+            values.truncate(len);
+            return self.typed(values, shape);
+        }
+        let dims: Vec<i32> = shape.iter().map(|&size| array::dim(size)).collect();
+        let array = Array::from_slice(&values[..len], &dims);
+        self.buffer.set(values);
+        self.in_type(array)
     }
 
     fn quantised(
@@ -194,7 +219,10 @@ impl Weights<'_> {
     }
 
     fn typed(&self, values: Vec<f32>, shape: &[usize]) -> array::Result<Array> {
-        let array = from_vec(values, shape)?;
+        self.in_type(from_vec(values, shape)?)
+    }
+
+    fn in_type(&self, array: Array) -> array::Result<Array> {
         if self.dtype == ArrayType::Float32 {
             return Ok(array);
         }
@@ -217,6 +245,15 @@ impl Weights<'_> {
 
     fn wrong(&self, name: &str, what: &str) -> LoadError {
         LoadError(format!("{} {what}", self.tensors.place(name)))
+    }
+}
+
+/// Multiplies each column of a matrix by its factor.
+fn scale_columns(matrix: &mut [f32], factors: &[f32]) {
+    for row in matrix.chunks_exact_mut(factors.len()) {
+        for (value, factor) in row.iter_mut().zip(factors) {
+            *value *= factor;
+        }
     }
 }
 
