@@ -31,6 +31,12 @@ impl Source {
             .map(|(index, line)| (index + 1, line.trim_start()))
             .filter(|(_, line)| !line.starts_with("//"))
     }
+
+    /// The code with its line ends taken out, so that a group of imports is in one place.
+    fn code_on_one_line(&self) -> String {
+        let lines: Vec<&str> = self.code().map(|(_, line)| line).collect();
+        lines.join(" ")
+    }
 }
 
 fn root() -> &'static Path {
@@ -129,13 +135,8 @@ fn modules_import_only_from_those_above_them_in_lib_rs() {
         let Some(own) = rank(source.top_module()) else {
             continue;
         };
-        // Groups of imports over several lines are read as one line.
-        let joined = source
-            .code()
-            .map(|(_, line)| line)
-            .collect::<Vec<_>>()
-            .join(" ");
-        for name in crate_imports(&joined) {
+        let code = source.code_on_one_line();
+        for name in crate_imports(&code) {
             if rank(name).is_some_and(|other| other > own) {
                 offences.push(format!(
                     "{} imports `{name}`, which lies below it",
@@ -276,12 +277,8 @@ fn the_engine_knows_tokens_only() {
     ];
     let mut offences = Vec::new();
     for source in sources(&["src/engine", "src/sampling", "src/model/exec"]) {
-        let joined = source
-            .code()
-            .map(|(_, line)| line)
-            .collect::<Vec<_>>()
-            .join(" ");
-        for name in crate_imports(&joined) {
+        let code = source.code_on_one_line();
+        for name in crate_imports(&code) {
             if above.contains(&name) {
                 offences.push(format!("{} imports `{name}`", source.path));
             }
