@@ -86,7 +86,8 @@ async fn a_compressed_body_is_bounded_as_it_comes_too() {
     bytes.extend([0, 0, 0, 0xff, 0xff].repeat(4000));
     let app = small().await;
     error(post_encoded(&app, "deflate", bytes.clone()).await, 413).await;
-    let chunked = reqwest::Body::wrap_stream(tokio_stream::iter([Ok::<_, std::io::Error>(bytes)]));
+    let chunked =
+        reqwest::Body::wrap_stream(futures::stream::iter([Ok::<_, std::io::Error>(bytes)]));
     let request = app.client.post(format!("{}/v1/responses", app.url));
     let request = request
         .header(CONTENT_TYPE, "application/json")
@@ -128,7 +129,7 @@ async fn sizes_are_bounded_and_large_ones_work() {
         );
     }
     let parts = (0..50).map(|_| Ok::<_, std::io::Error>(vec![b' '; 1000]));
-    let chunked = reqwest::Body::wrap_stream(tokio_stream::iter(parts));
+    let chunked = reqwest::Body::wrap_stream(futures::stream::iter(parts));
     error(app.post_bytes(chunked).await, 413).await;
 
     let app = Setup::default().start().await;
