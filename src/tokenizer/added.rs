@@ -52,10 +52,14 @@ impl AddedToken {
     /// Whether the token structures a prompt, so that no user's text may spell it.
     ///
     /// Special tokens do. So do some that model files list as ordinary, which only their brackets
-    /// give away: `<tool_call>` of Qwen, `<｜User｜>` of DeepSeek, `[TOOL_CALLS]` of Mistral.
+    /// give away: `<tool_call>` of Qwen, `<｜User｜>` of DeepSeek, `[TOOL_CALLS]` of Mistral. Empty
+    /// brackets are code.
     pub(super) fn is_control(&self) -> bool {
-        let bracketed =
-            |open, close| self.content.starts_with(open) && self.content.ends_with(close);
+        let bracketed = |open: char, close: char| {
+            let inner = self.content.strip_prefix(open);
+            let inner = inner.and_then(|rest| rest.strip_suffix(close));
+            inner.is_some_and(|name| !name.is_empty())
+        };
         self.special || bracketed('[', ']') || bracketed('<', '>') && !self.is_html_element()
     }
 
@@ -293,7 +297,7 @@ mod tests {
         ] {
             assert!(control(content), "{content}");
         }
-        for content in ["<table>", "</h1>", "\n\n", "    ", "word", "▁▁"] {
+        for content in ["<table>", "</h1>", "[]", "<>", "\n\n", "    ", "word", "▁▁"] {
             assert!(!control(content), "{content}");
         }
     }
