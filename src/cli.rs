@@ -78,6 +78,9 @@ pub struct ServeArgs {
         default_value = "./sessions"
     )]
     pub sessions: PathBuf,
+    /// How much of the session log is kept.
+    #[command(flatten)]
+    pub keeping: KeepArgs,
     /// Seconds that running answers get to finish after SIGTERM.
     #[arg(
         long,
@@ -93,6 +96,46 @@ pub struct ServeArgs {
     #[command(flatten)]
     pub logging: LogArgs,
 }
+
+/// How much of the session log is kept, and for how long.
+#[derive(Debug, Clone, Args)]
+pub struct KeepArgs {
+    /// Largest number of stored responses; the oldest are dropped. 0 keeps none: reading, deleting
+    /// and continuing responses is an error then [default: no bound].
+    #[arg(long, env = "STEMMA_RESPONSES_STORE_MAX_ENTRIES", value_name = "COUNT")]
+    pub responses_store_max_entries: Option<u64>,
+    /// Most bytes of stored responses; the oldest are dropped. 0 drops each as soon as it is stored
+    /// [default: no bound].
+    #[arg(long, env = "STEMMA_RESPONSES_STORE_MAX_BYTES", value_name = "BYTES")]
+    pub responses_store_max_bytes: Option<u64>,
+    /// Seconds after which a stored response is dropped; 0 is never [default: never].
+    #[arg(long, env = "STEMMA_RESPONSES_STORE_TTL_SECS", value_name = "SECONDS")]
+    pub responses_store_ttl_secs: Option<u64>,
+    /// Seconds after which the log of a request that stored no response is erased; 0 is never.
+    #[arg(
+        long,
+        env = "STEMMA_UNSTORED_RETENTION",
+        value_name = "SECONDS",
+        default_value_t = 24 * 60 * 60
+    )]
+    pub unstored_retention: u64,
+}
+
+/// Variables of other servers that mean the same, by the flag. A `STEMMA_` variable wins over them.
+pub const OTHER_VARIABLES: [(&str, &str); 3] = [
+    (
+        "responses-store-max-entries",
+        "LLAMA_ARG_RESPONSES_STORE_MAX_ENTRIES",
+    ),
+    (
+        "responses-store-max-bytes",
+        "MLXCEL_RESPONSES_STORE_MAX_BYTES",
+    ),
+    (
+        "responses-store-ttl-secs",
+        "LLAMA_ARG_RESPONSES_STORE_TTL_SECS",
+    ),
+];
 
 /// How models are found and loaded.
 #[derive(Debug, Clone, Args)]

@@ -5,7 +5,7 @@ use std::{ffi::OsString, fs, path::Path};
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches, parser::ValueSource};
 use toml::{Table, Value};
 
-use crate::cli::Cli;
+use crate::cli::{Cli, OTHER_VARIABLES};
 
 /// Why there is nothing to run.
 #[derive(Debug)]
@@ -17,10 +17,14 @@ pub enum ConfigError {
 }
 
 /// Parses the command line, laying it and the environment over the file that `--config` names.
+/// `variable` gives the variables that clap does not read, which are other servers' names of flags.
 ///
 /// # Errors
 /// When any of the three is not valid.
-pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, ConfigError> {
+pub fn parse(
+    arguments: impl IntoIterator<Item = OsString>,
+    variable: impl Fn(&str) -> Option<OsString>,
+) -> Result<Cli, ConfigError> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     // What the file may provide cannot be required yet.
     let lenient = Cli::command().mut_subcommand("serve", |serve| {
@@ -29,41 +33,59 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, Confi
     let matches = lenient
         .try_get_matches_from(&arguments)
         .map_err(ConfigError::Usage)?;
-    let from_file = match matches.subcommand() {
-        Some(("serve", serve)) => flags_of_file(serve)?,
+    let more = match matches.subcommand() {
+        Some(("serve", serve)) => more_flags(serve, variable)?,
         _ => Vec::new(),
     };
-    let all = arguments.into_iter().chain(from_file);
+    let all = arguments.into_iter().chain(more);
     let matches = Cli::command()
         .try_get_matches_from(all)
         .map_err(ConfigError::Usage)?;
     Cli::from_arg_matches(&matches).map_err(ConfigError::Usage)
 }
 
-/// The flags to add to the command line for the keys of the file that nothing else has set.
-fn flags_of_file(serve: &ArgMatches) -> Result<Vec<OsString>, ConfigError> {
-    let Some(path) = serve.get_one::<std::path::PathBuf>("config") else {
-        return Ok(Vec::new());
-    };
-    let table = read_table(path)?;
+/// The flags to add to the command line: for other servers' variables, and for the keys of the file,
+/// that nothing before them has set.
+fn more_flags(
+    serve: &ArgMatches,
+    variable: impl Fn(&str) -> Option<OsString>,
+) -> Result<Vec<OsString>, ConfigError> {
     let command = Cli::command();
     let command = command
         .find_subcommand("serve")
         .ok_or_else(|| ConfigError::File("there is no serve command".to_owned()))?;
     let mut flags = Vec::new();
-    for (key, value) in &table {
+    let mut from_variables = Vec::new();
+    for (key, name) in OTHER_VARIABLES {
+        let value = argument_id(command, key).filter(|id| !is_set(serve, id));
+        if let Some(value) = value.and_then(|_| variable(name)) {
+            let mut flag = OsString::from(format!("--{key}="));
+            flag.push(value);
+            flags.push(flag);
+            from_variables.push(key);
+        }
+    }
+    let Some(path) = serve.get_one::<std::path::PathBuf>("config") else {
+        return Ok(flags);
+    };
+    for (key, value) in &read_table(path)? {
         let id = argument_id(command, key).ok_or_else(|| {
             ConfigError::File(format!("{}: there is no setting `{key}`", path.display()))
         })?;
-        let already_set = matches!(
-            serve.value_source(id),
-            Some(ValueSource::CommandLine | ValueSource::EnvVariable)
-        );
-        if !already_set {
+        if !is_set(serve, id) && !from_variables.contains(&key.as_str()) {
             flags.extend(flags_of_value(path, key, value)?);
         }
     }
     Ok(flags)
+}
+
+/// Whether the command line or a variable that clap reads has set an argument.
+fn is_set(serve: &ArgMatches, id: &str) -> bool {
+    let source = serve.value_source(id);
+    matches!(
+        source,
+        Some(ValueSource::CommandLine | ValueSource::EnvVariable)
+    )
 }
 
 fn read_table(path: &Path) -> Result<Table, ConfigError> {
@@ -114,12 +136,24 @@ mod tests {
     use crate::cli::{self, ServeArgs};
 
     fn serve(file: &str, arguments: &[&str]) -> Result<ServeArgs, String> {
+        serve_in(&[], file, arguments)
+    }
+
+    fn serve_in(
+        variables: &[(&str, &str)],
+        file: &str,
+        arguments: &[&str],
+    ) -> Result<ServeArgs, String> {
         let mut config = tempfile::NamedTempFile::new().expect("a temporary file");
         config.write_all(file.as_bytes()).expect("written");
         let mut all: Vec<OsString> = ["stemma", "serve", "--config"].map(OsString::from).into();
         all.push(config.path().into());
         all.extend(arguments.iter().map(OsString::from));
-        match parse(all) {
+        let variable = |name: &str| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| OsString::from(value))
+        };
+        match parse(all, variable) {
             Ok(Cli {
                 command: cli::Command::Serve(serve),
             }) => Ok(serve),
@@ -140,6 +174,29 @@ mod tests {
         assert_eq!(args.port, 2);
         assert!(args.host.is_loopback() && args.host.is_ipv6());
         assert!(args.allow_unauthenticated);
+    }
+
+    #[test]
+    fn other_servers_variables_come_between_the_command_line_and_the_file() {
+        let file = "model = \"a\"\nresponses-store-max-entries = 1\nresponses-store-ttl-secs = 2\n";
+        let variables = [
+            ("LLAMA_ARG_RESPONSES_STORE_MAX_ENTRIES", "10"),
+            ("MLXCEL_RESPONSES_STORE_MAX_BYTES", "20"),
+        ];
+        let kept = |arguments: &[&str]| {
+            let keeping = serve_in(&variables, file, arguments)?.keeping;
+            Ok::<_, String>([
+                keeping.responses_store_max_entries,
+                keeping.responses_store_max_bytes,
+                keeping.responses_store_ttl_secs,
+            ])
+        };
+        assert_eq!(kept(&[]), Ok([Some(10), Some(20), Some(2)]));
+        let typed = ["--responses-store-max-entries", "0"];
+        assert_eq!(kept(&typed), Ok([Some(0), Some(20), Some(2)]));
+        let wrong = [("LLAMA_ARG_RESPONSES_STORE_TTL_SECS", "soon")];
+        let error = serve_in(&wrong, "model = \"a\"", &[]).expect_err("not a number");
+        assert!(error.contains("--responses-store-ttl-secs"), "{error}");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use stemma::{
 const FAILED: u8 = 1;
 
 fn main() -> ExitCode {
-    let cli = match config::parse(std::env::args_os()) {
+    let cli = match config::parse(std::env::args_os(), |name| std::env::var_os(name)) {
         Ok(cli) => cli,
         Err(ConfigError::Usage(error)) => {
             // Help and versions come this way too, for standard output and with exit code 0.

@@ -1,7 +1,6 @@
 //! `stemma serve`.
 
 use std::{
-    convert::Infallible,
     io::{self, Write as _},
     net::SocketAddr,
     sync::Arc,
@@ -12,21 +11,19 @@ use anyhow::{Context as _, bail};
 use tokio::net::TcpListener;
 
 use super::{
+    expiry,
     open::{self, ModelName, Opening},
     signal,
 };
 use crate::{
     cli::ServeArgs,
-    clock::{Clock as _, SystemClock, SystemEntropy},
+    clock::{SystemClock, SystemEntropy},
     engine::EngineOptions,
     http::{self, AppState, HttpOptions},
     responses::{Models, Service},
-    session::{self, LogOptions, SessionLog, SledOptions},
+    session::{self, Bounds, LogOptions, SessionLog, SledOptions},
     telemetry,
 };
-
-/// How often the log is looked through for what has outlived its time.
-const SWEEP_EVERY: Duration = Duration::from_secs(10 * 60);
 
 /// Serves until told to stop.
 pub(super) fn run(args: &ServeArgs) -> anyhow::Result<()> {
@@ -40,13 +37,27 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<()> {
     }
     // First, because a second server over the folder is told so at once.
     let sled = SledOptions::default();
-    let log = session::open(&args.sessions, &sled, LogOptions::default())?;
+    let options = LogOptions {
+        bounds: bounds(args),
+        ..LogOptions::default()
+    };
+    let log = session::open(&args.sessions, &sled, options)?;
     let models = models(args)?;
     super::runtime()?.block_on(async {
         let served = serve(args, models, log.clone()).await;
         let closed = log.close().await;
         served.and(closed.context("the session log could not be closed in order"))
     })
+}
+
+fn bounds(args: &ServeArgs) -> Bounds {
+    let keeping = &args.keeping;
+    Bounds::from_flags(
+        keeping.responses_store_max_entries,
+        keeping.responses_store_max_bytes,
+        keeping.responses_store_ttl_secs,
+        keeping.unstored_retention,
+    )
 }
 
 fn models(args: &ServeArgs) -> anyhow::Result<Models> {
@@ -88,20 +99,9 @@ async fn serve(args: &ServeArgs, models: Models, log: SessionLog) -> anyhow::Res
     let grace = Duration::from_secs(args.shutdown_grace);
     let served = tokio::select! {
         served = http::serve(listener, state, told_to_stop(), grace) => served,
-        never = sweep(&log) => match never {},
+        never = expiry::sweep(&log, &SystemClock) => match never {},
     };
     served.context("the server failed")
-}
-
-/// Drops what has outlived its time, now and then.
-async fn sweep(log: &SessionLog) -> Infallible {
-    let mut times = tokio::time::interval(SWEEP_EVERY);
-    loop {
-        times.tick().await;
-        if let Err(error) = log.sweep(SystemClock.now().as_millisecond()).await {
-            tracing::warn!(%error, "the session log could not be swept");
-        }
-    }
 }
 
 async fn told_to_stop() {

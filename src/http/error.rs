@@ -184,11 +184,7 @@ impl From<LogError> for ApiError {
     fn from(error: LogError) -> Self {
         let (status, code, message) = match error {
             LogError::NotFound | LogError::ParentGone => return Self::no_response(),
-            LogError::PersistenceDisabled => (
-                StatusCode::BAD_REQUEST,
-                "unsupported_parameter",
-                "Responses are not kept by this server.",
-            ),
+            LogError::PersistenceDisabled => return Refusal::nothing_kept().into(),
             LogError::Unavailable(_) | LogError::Refused(_) => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "storage_unavailable",

@@ -77,6 +77,14 @@ fn items(turn: &PastTurn) -> Result<(Vec<Item>, Vec<Item>), CreateError> {
 pub(super) fn refusal_of(error: LogError) -> CreateError {
     match error {
         LogError::NotFound | LogError::ParentGone => Refusal::previous_not_found().into(),
+        LogError::PersistenceDisabled => {
+            let param = Some("previous_response_id".to_owned());
+            Refusal {
+                param,
+                ..Refusal::nothing_kept()
+            }
+            .into()
+        }
         other => other.into(),
     }
 }

@@ -35,7 +35,8 @@ pub(super) struct Beginning {
     pub(super) head_digest: [u8; 32],
 }
 
-pub(super) fn prepare(service: &Service, turn: Turn) -> Result<Prepared, CreateError> {
+pub(super) fn prepare(service: &Service, mut turn: Turn) -> Result<Prepared, CreateError> {
+    turn.store &= !service.log.bounds().persistence_disabled();
     let past = turn.previous.map(|id| Past::load(&service.log, id));
     let past = past.transpose()?;
     let named = turn.model.as_deref();

@@ -98,7 +98,7 @@ pub(super) enum Ending {
     Abandoned,
 }
 
-/// Submits a turn's job and, once the engine has it, begins its session and lets the turn run.
+/// Submits a turn's job, unless its end could not be stored anyway, and, once the engine has it, begins its session and lets the turn run.
 pub(super) async fn run(
     prepared: Prepared,
     log: &SessionLog,
@@ -110,6 +110,7 @@ pub(super) async fn run(
         record,
         session,
     } = prepared;
+    log.check_writable().await?;
     let seed = job.sampling.seed;
     let input_tokens = job.prompt.len() as u64;
     let mut tokens = model.engine.submit(job).map_err(refusal_of)?;

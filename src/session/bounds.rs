@@ -54,6 +54,13 @@ impl Bounds {
         self.max_entries == Some(0)
     }
 
+    /// The shortest of the lifetimes, in milliseconds: nothing that is stored from now on outlives
+    /// its time before that.
+    pub fn shortest_lifetime_ms(&self) -> Option<i64> {
+        let lifetimes = [self.ttl_ms, self.unstored_retention_ms];
+        lifetimes.into_iter().flatten().min()
+    }
+
     /// Whether a response stored at `at_ms` has outlived its time.
     pub fn is_expired(&self, at_ms: i64, now_ms: i64) -> bool {
         outlived(self.ttl_ms, at_ms, now_ms)
@@ -62,6 +69,28 @@ impl Bounds {
 
 fn outlived(lifetime_ms: Option<i64>, at_ms: i64, now_ms: i64) -> bool {
     lifetime_ms.is_some_and(|lifetime| now_ms.saturating_sub(at_ms) >= lifetime)
+}
+
+/// When the oldest response or unstored session outlives its time, in milliseconds since 1970.
+///
+/// # Errors
+/// The storage's.
+pub fn next_expiry_ms(read: &impl Read, bounds: &Bounds) -> Result<Option<i64>, LogError> {
+    let lifetimes = [
+        (Space::Order, bounds.ttl_ms),
+        (Space::Unstored, bounds.unstored_retention_ms),
+    ];
+    let mut next: Option<i64> = None;
+    for (space, lifetime_ms) in lifetimes {
+        let Some(lifetime_ms) = lifetime_ms else {
+            continue;
+        };
+        if let Some(place) = oldest(read, space)? {
+            let ends_ms = place.at_ms.saturating_add(lifetime_ms);
+            next = Some(next.map_or(ends_ms, |next| next.min(ends_ms)));
+        }
+    }
+    Ok(next)
 }
 
 /// Drops at most `limit` of what exceeds the bounds. Returns whether more is left to drop.
@@ -86,8 +115,8 @@ pub fn enforce(
     Ok(true)
 }
 
-fn oldest(txn: &Txn<'_>, space: Space) -> Result<Option<Place>, LogError> {
-    let first = txn.scan(&KeyRange::space(space), 1)?.pop();
+fn oldest(read: &impl Read, space: Space) -> Result<Option<Place>, LogError> {
+    let first = read.scan(&KeyRange::space(space), 1)?.pop();
     Ok(first
         .map(|(key, value)| open_record(&key, &value))
         .transpose()?)

@@ -33,6 +33,8 @@ pub enum Code {
     EmptyInput,
     /// There is no response to continue.
     PreviousResponseNotFound,
+    /// The server keeps no responses.
+    PersistenceDisabled,
     /// No such model is loaded.
     ModelNotFound,
     /// The model cannot do this.
@@ -55,6 +57,7 @@ impl Code {
             Self::UnsupportedInput => "unsupported_input",
             Self::EmptyInput => "empty_input",
             Self::PreviousResponseNotFound => "previous_response_not_found",
+            Self::PersistenceDisabled => "persistence_disabled",
             Self::ModelNotFound => "model_not_found",
             Self::UnsupportedModel => "unsupported_model",
             Self::TemplateRefused => "template_refused",
@@ -88,6 +91,13 @@ impl Refusal {
             "previous_response_id",
             "There is no response of that id to continue.",
         )
+    }
+
+    /// The server keeps no responses, so there is none to read, delete or continue.
+    pub fn nothing_kept() -> Self {
+        let message = "This server keeps no responses: it runs with \
+                       --responses-store-max-entries 0.";
+        Self::new(Code::PersistenceDisabled, message)
     }
 
     /// The API has this parameter, the server does not.

@@ -1,6 +1,9 @@
 //! A store that cannot be written or opened.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering::SeqCst},
+};
 
 use serde_json::json;
 use stemma::session::{
@@ -15,9 +18,17 @@ use crate::support::{Setup, error};
 async fn an_answer_that_cannot_be_stored_is_a_failure() {
     let storage = Arc::new(FaultyStorage::default());
     let log = SessionLog::start(storage.clone(), LogOptions::default()).expect("a log");
+    let steps = Arc::<AtomicUsize>::default();
+    let counted = steps.clone();
+    let model = parrot("m").executor(|executor| {
+        executor.before_step(move |_| {
+            counted.fetch_add(1, SeqCst);
+            Ok(())
+        })
+    });
     let setup = Setup {
         log,
-        ..Setup::of(parrot("m"))
+        ..Setup::of(model)
     };
     let app = setup.start().await;
     let before = app.created(json!({"input": "x"})).await;
@@ -29,8 +40,18 @@ async fn an_answer_that_cannot_be_stored_is_a_failure() {
     assert_eq!(error_event["code"], "storage_unavailable");
     assert_eq!(failed["type"], "response.failed");
     assert_eq!(failed["response"]["error"]["code"], "storage_unavailable");
-    let refused = error(app.create(json!({"input": "x"})).await, 503).await;
-    assert_eq!(refused["code"], "storage_unavailable");
+    // From then on turns are refused before anything is generated.
+    let generated = steps.load(SeqCst);
+    let next = json!({"input": "x", "previous_response_id": before["id"]});
+    for request in [
+        json!({"input": "x"}),
+        json!({"input": "x", "stream": true}),
+        next,
+    ] {
+        let refused = error(app.create(request).await, 503).await;
+        assert_eq!(refused["code"], "storage_unavailable");
+    }
+    assert_eq!(steps.load(SeqCst), generated);
     let refused = error(app.delete(&path_of(&before)).await, 503).await;
     assert_eq!(refused["code"], "storage_unavailable");
     // Reads go on.

@@ -1,5 +1,6 @@
 //! What outlives an answer: stored responses, continuations, restarts, and a store that fails.
 
+mod bounds;
 mod chain;
 mod failing;
 mod stored;
@@ -22,16 +23,27 @@ fn parrot(id: &str) -> Script {
 }
 
 fn open(folder: &Path) -> Result<SessionLog, LogError> {
+    open_with(folder, LogOptions::default())
+}
+
+fn open_with(folder: &Path, options: LogOptions) -> Result<SessionLog, LogError> {
     let sled = SledOptions {
         cache_bytes: 16 << 20,
     };
-    session::open(folder, &sled, LogOptions::default())
+    session::open(folder, &sled, options)
 }
 
 /// A server of this model over a folder, and its log. Servers that follow each other share the
 /// entropy, or else they would give the same ids.
 async fn serve(folder: &Path, model: Script, entropy: &Arc<Entropy>) -> (TestApp, SessionLog) {
-    let log = open(folder).expect("a log");
+    serve_log(open(folder).expect("a log"), model, entropy).await
+}
+
+async fn serve_log(
+    log: SessionLog,
+    model: Script,
+    entropy: &Arc<Entropy>,
+) -> (TestApp, SessionLog) {
     let setup = Setup {
         log: log.clone(),
         entropy: entropy.clone(),

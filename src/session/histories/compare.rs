@@ -14,6 +14,7 @@ impl History {
             assert_eq!(self.wait(self.log.settle()), Ok(()));
         }
         self.model.sweep(RETENTION_SECS as i64 * 1_000);
+        self.enforce_bounds();
         self.model.settle();
         let report = verify(&Direct(&*self.storage)).unwrap();
         assert_eq!(report.findings, [""; 0]);
@@ -21,8 +22,45 @@ impl History {
         self.compare_listing();
     }
 
+    /// Whether responses are dropped without being deleted.
+    pub(super) fn bounds_drop(&self) -> bool {
+        let bounds = &self.bounds;
+        bounds.max_entries.is_some() || bounds.max_bytes.is_some() || bounds.ttl_ms.is_some()
+    }
+
+    /// Drops from the model what the log must have dropped, or may have: the oldest.
+    fn enforce_bounds(&mut self) {
+        // What was dropped before a restart stays so, but nothing is before the time is told.
+        let Some(told_ms) = self.model.told_ms else {
+            return;
+        };
+        let totals = totals(&Direct(&*self.storage)).unwrap();
+        if let Some(max) = self.bounds.max_bytes {
+            assert!(totals.response_bytes <= max, "{totals:?}");
+            // How many bytes a response counts for is not the model's business.
+            let kept = totals.responses as usize;
+            let dropped = self.model.order.len() - kept;
+            let first = self.model.order.get(dropped).copied();
+            self.model.drop_before(first.as_ref());
+        }
+        while let Some(oldest) = self.model.order.first().copied() {
+            let max = self.bounds.max_entries.unwrap_or(u64::MAX);
+            let ended_at_ms = self.model.sessions[&oldest].ended_at_ms;
+            let exceeded = self.model.order.len() as u64 > max;
+            if !exceeded && !self.bounds.is_expired(ended_at_ms, told_ms) {
+                return;
+            }
+            self.model.release(oldest);
+        }
+    }
+
     pub(super) fn compare_responses(&self) {
         for id in &self.model.order {
+            if self.has_expired(*id) {
+                let found = self.log.response(&Access::All, *id);
+                assert_eq!(found, Err(LogError::NotFound));
+                continue;
+            }
             let session = &self.model.sessions[id];
             let owner = Access::Owned(session.owner.clone());
             let found = self.log.response(&owner, *id).unwrap();
@@ -66,6 +104,7 @@ impl History {
                 .order
                 .iter()
                 .filter(|id| self.model.sessions[*id].owner.as_deref() == owner)
+                .filter(|id| !self.has_expired(**id))
                 .copied()
                 .collect();
             assert_eq!(listed, expected);
@@ -75,7 +114,7 @@ impl History {
     /// When everything is deleted and has outlived its time, nothing but the store's own records is
     /// left.
     pub(super) fn delete_everything(self) {
-        for id in self.model.order.clone() {
+        for id in self.visible() {
             assert_eq!(self.wait(self.log.delete(Access::All, id)), Ok(()));
         }
         self.wait(self.log.sweep(i64::MAX / 2)).unwrap();

@@ -40,7 +40,7 @@ fn for_seeds(default_count: u64, history: impl Fn(u64)) {
 
 #[test]
 fn histories_in_memory_match_the_model() {
-    for_seeds(6, |seed| {
+    for_seeds(10, |seed| {
         let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::default());
         let same = move || -> Arc<dyn Storage> { storage.clone() };
         History::new(seed, Restart::always(same)).run(120);
@@ -49,7 +49,7 @@ fn histories_in_memory_match_the_model() {
 
 #[test]
 fn histories_over_sled_match_the_model() {
-    for_seeds(2, |seed| {
+    for_seeds(5, |seed| {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().to_owned();
         let open = move || -> Arc<dyn Storage> {

@@ -97,6 +97,16 @@ impl Model {
         }
     }
 
+    /// Drops the stored responses that come before one in the log; all, if there is none.
+    pub(super) fn drop_before(&mut self, first: Option<&SessionId>) {
+        while let Some(oldest) = self.order.first().copied() {
+            if Some(&oldest) == first {
+                return;
+            }
+            self.release(oldest);
+        }
+    }
+
     /// Removes what nothing kept for itself reaches.
     pub(super) fn settle(&mut self) {
         loop {

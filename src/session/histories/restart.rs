@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     model::{Kept, Session},
-    run::{History, Unsure, options},
+    run::{History, Unsure},
 };
 use crate::session::{
     Access, LogError, SessionId, SessionLog,
@@ -45,10 +45,10 @@ impl History {
         }
         // The old store must be gone before its files are opened again.
         let nothing: Arc<dyn Storage> = Arc::new(MemoryStorage::default());
-        self.log = SessionLog::start(nothing.clone(), options()).unwrap();
+        self.log = SessionLog::start(nothing.clone(), self.options()).unwrap();
         self.storage = nothing;
         self.storage = self.restart.storage();
-        self.log = SessionLog::start(self.storage.clone(), options()).unwrap();
+        self.log = SessionLog::start(self.storage.clone(), self.options()).unwrap();
     }
 
     pub(super) fn unless_unavailable<T>(&mut self, result: Result<T, LogError>) -> Option<T> {
@@ -97,11 +97,11 @@ impl History {
         }
         let read = Direct(&*self.storage);
         let (order, unstored) = (places(&read, Space::Order), places(&read, Space::Unstored));
-        assert_eq!(
-            places_of(&order),
-            self.model.order,
-            "stored responses in log order"
-        );
+        let order = places_of(&order);
+        if self.bounds_drop() {
+            self.model.drop_before(order.first());
+        }
+        assert_eq!(order, self.model.order, "stored responses in log order");
         let open = |session: &Session| session.kept == Kept::Open;
         let ids: Vec<_> = self.model.sessions.keys().copied().collect();
         for id in ids {

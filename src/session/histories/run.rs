@@ -9,7 +9,7 @@ use crate::session::{
     Access, Bounds, Event, LogError, LogOptions, Opening, SessionId, SessionLog,
     event::{ForkPoint, InputAppended, Tokens, TurnClosed, TurnFinish, TurnStatus, Usage},
     faulty::{Fault, FaultyStorage, Loss},
-    log::{Ending, NewResponse, Turn},
+    log::{Ending, NewResponse, SetClock, Turn},
     storage::Storage,
 };
 
@@ -63,20 +63,35 @@ pub(super) struct History {
     pub(super) model: Model,
     pub(super) in_flight: Vec<(Turn, Session)>,
     pub(super) now_ms: i64,
+    pub(super) bounds: Bounds,
+    pub(super) clock: Arc<SetClock>,
     pub(super) runtime: tokio::runtime::Runtime,
 }
 
-pub(super) fn options() -> LogOptions {
-    LogOptions {
-        bounds: Bounds::from_flags(None, None, None, RETENTION_SECS),
-        full_disk_retry: std::time::Duration::ZERO,
-    }
+/// The bounds of a history: none, or one kind, or two. A fault leaves it open whether what was just
+/// stored went again, so there is no bound on bytes then.
+fn bounds(seed: u64, faulty: bool) -> Bounds {
+    let (max_entries, max_bytes, ttl_secs) = match seed / 2 % 5 {
+        0 => (None, None, None),
+        1 => (Some(6), None, None),
+        2 => (None, None, Some(1_500)),
+        3 => (Some(9), None, Some(2_000)),
+        _ if faulty => (Some(1), None, None),
+        _ => (None, Some(60_000), None),
+    };
+    Bounds::from_flags(max_entries, max_bytes, ttl_secs, RETENTION_SECS)
 }
 
 impl History {
+    pub(super) fn options(&self) -> LogOptions {
+        options(self.bounds, &self.clock)
+    }
+
     pub(super) fn new(seed: u64, restart: Restart) -> Self {
         let storage = restart.storage();
-        let log = SessionLog::start(storage.clone(), options()).unwrap();
+        let bounds = bounds(seed, restart.faulty.is_some());
+        let clock = Arc::<SetClock>::default();
+        let log = SessionLog::start(storage.clone(), options(bounds, &clock)).unwrap();
         Self {
             rng: StdRng::seed_from_u64(seed),
             restart,
@@ -85,6 +100,8 @@ impl History {
             model: Model::default(),
             in_flight: Vec::new(),
             now_ms: 1_000_000,
+            bounds,
+            clock,
             runtime: tokio::runtime::Builder::new_current_thread()
                 .build()
                 .unwrap(),
@@ -117,6 +134,7 @@ impl History {
 
     pub(super) fn step(&mut self) {
         self.now_ms += self.rng.random_range(-50_000..200_000);
+        self.clock.set(self.now_ms);
         match self.rng.random_range(0..20) {
             0..=3 => self.turn(None, None),
             4..=11 => self.continue_one(),
@@ -133,8 +151,19 @@ impl History {
         (!ids.is_empty()).then(|| ids[self.rng.random_range(0..ids.len())])
     }
 
+    /// Stored responses that have not outlived their time.
+    pub(super) fn visible(&self) -> Vec<SessionId> {
+        let ids = self.model.order.iter().copied();
+        ids.filter(|id| !self.has_expired(*id)).collect()
+    }
+
+    pub(super) fn has_expired(&self, id: SessionId) -> bool {
+        let ended_at_ms = self.model.sessions[&id].ended_at_ms;
+        self.bounds.is_expired(ended_at_ms, self.now_ms)
+    }
+
     pub(super) fn continue_one(&mut self) {
-        let stored = self.model.order.clone();
+        let stored = self.visible();
         let Some(parent) = self.pick(&stored) else {
             return self.turn(None, None);
         };
@@ -180,7 +209,7 @@ impl History {
     }
 
     pub(super) fn leave_in_flight(&mut self) {
-        let stored = self.model.order.clone();
+        let stored = self.visible();
         let continues = self.pick(&stored);
         if let Some(begun) = self.begin(None, continues) {
             self.in_flight.push(begun);
@@ -325,7 +354,7 @@ impl History {
     }
 
     pub(super) fn delete_one(&mut self) {
-        let stored = self.model.order.clone();
+        let stored = self.visible();
         let Some(id) = self.pick(&stored) else { return };
         let owner = self.model.sessions[&id].owner.clone();
         let other = Access::Owned(Some("nobody".into()));
@@ -345,6 +374,14 @@ impl History {
         if let Err(error) = self.wait(self.log.sweep(self.now_ms)) {
             self.after_a_failure(&error, None);
         }
+    }
+}
+
+fn options(bounds: Bounds, clock: &Arc<SetClock>) -> LogOptions {
+    LogOptions {
+        bounds,
+        full_disk_retry: std::time::Duration::ZERO,
+        clock: clock.clone(),
     }
 }
 

@@ -4,12 +4,9 @@ use std::sync::Arc;
 
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
-use super::{
-    for_seeds,
-    run::{closed, options},
-};
+use super::{for_seeds, run::closed};
 use crate::session::{
-    Event, Opening, SessionId, SessionLog,
+    Event, LogOptions, Opening, SessionId, SessionLog,
     event::{ForkPoint, Tokens},
     faulty::{Fault, FaultyStorage, Loss},
     log::{Ending, NewResponse},
@@ -20,7 +17,7 @@ use crate::session::{
 
 /// Writes turns until a sync fails; returns how many commits there were.
 fn write_a_few_turns(storage: &Arc<FaultyStorage>, seed: u64) -> u64 {
-    let log = SessionLog::start(storage.clone(), options()).unwrap();
+    let log = SessionLog::start(storage.clone(), LogOptions::default()).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .unwrap();

@@ -2,7 +2,10 @@
 
 use std::{
     collections::HashMap,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -61,6 +64,8 @@ pub(super) enum Command {
     },
     /// Drop what has outlived its time; answered once durable.
     Sweep { now_ms: i64, reply: Reply },
+    /// Answered at once, if the store takes writes.
+    Probe { reply: Reply },
     /// Answered once nothing is left to erase or drop.
     Settle { reply: Reply },
     /// Close the store; answered once that is done.
@@ -82,6 +87,8 @@ pub(super) struct Committer {
     options: LogOptions,
     totals: Totals,
     health: Health,
+    /// Whether the store is known not to take writes, for those who begin turns.
+    failing: Arc<AtomicBool>,
     /// The time as last told; bounds on age go by it.
     now_ms: Option<i64>,
     /// Whether there is something to erase or drop without being asked.
@@ -121,12 +128,24 @@ impl Committer {
             options,
             totals,
             health: Health::Good,
+            failing: Arc::default(),
             now_ms: None,
             work_left: true,
             settling: Vec::new(),
             touched: Vec::new(),
             broken: HashMap::new(),
         }
+    }
+
+    /// Whether the store is known not to take writes; changes with it.
+    pub(super) fn failing(&self) -> Arc<AtomicBool> {
+        self.failing.clone()
+    }
+
+    fn set_health(&mut self, health: Health) {
+        let failing = !matches!(health, Health::Good);
+        self.failing.store(failing, Ordering::Release);
+        self.health = health;
     }
 
     /// Closes the turns that were in flight when the last process ended.
@@ -296,6 +315,7 @@ impl Committer {
                 self.now_ms = Some(now_ms);
                 (Ok(()), Answer::OnceDurable(reply))
             }
+            Command::Probe { reply } => (Ok(()), Answer::Now(reply)),
             Command::Settle { reply } | Command::Close { reply } => {
                 (Ok(()), Answer::OnceSettled(reply))
             }
@@ -338,10 +358,10 @@ impl Committer {
                 let why = LogError::from(error.clone());
                 let touched = self.touched.drain(..).map(|id| (id, why.clone()));
                 self.broken.extend(touched);
-                self.health = match &error {
+                self.set_health(match &error {
                     StorageError::Full(why) => Health::Full(Instant::now(), why.clone()),
                     other => Health::Failed(other.to_string()),
-                };
+                });
                 Err(error.into())
             }
         }
@@ -367,15 +387,15 @@ impl Committer {
                 tracing::info!("the session log takes writes again");
                 self.totals = totals;
                 self.view.show();
-                self.health = Health::Good;
+                self.set_health(Health::Good);
                 self.work_left = true;
                 Ok(())
             }
             Err(error) => {
-                self.health = match &error {
+                self.set_health(match &error {
                     LogError::Unavailable(why) => Health::Full(Instant::now(), why.clone()),
                     other => Health::Failed(other.to_string()),
-                };
+                });
                 Err(error)
             }
         }
@@ -396,6 +416,7 @@ impl Committer {
             Command::Begin { reply, .. }
             | Command::Delete { reply, .. }
             | Command::Sweep { reply, .. }
+            | Command::Probe { reply }
             | Command::Settle { reply }
             | Command::Close { reply } => drop(reply.send(Err(error.clone()))),
         }

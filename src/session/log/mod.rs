@@ -7,8 +7,14 @@ mod read;
 mod tests;
 mod turn_handle;
 
+#[cfg(test)]
+pub(super) use tests::SetClock;
+
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     thread::JoinHandle,
     time::Duration,
 };
@@ -24,20 +30,28 @@ pub use self::{
     turn_handle::{Ending, NewResponse, Turn},
 };
 use super::{
-    bounds::Bounds, error::LogError, key::SessionId, migrate, storage::Storage, turn::Opening,
+    bounds::{self, Bounds},
+    error::LogError,
+    key::SessionId,
+    migrate,
+    storage::Storage,
+    turn::Opening,
     view::View,
 };
+use crate::clock::{Clock, SystemClock};
 
 /// Commands that may wait for the committer; with slices of 256 KiB, at most 64 MiB.
 const QUEUE_LEN_MAX: usize = 256;
 
 /// How the log behaves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct LogOptions {
     /// How much is kept and for how long.
     pub bounds: Bounds,
     /// How long a full disk is left alone before the store is tried again.
     pub full_disk_retry: Duration,
+    /// Tells readers what has outlived its time.
+    pub clock: Arc<dyn Clock>,
 }
 
 impl Default for LogOptions {
@@ -45,6 +59,7 @@ impl Default for LogOptions {
         Self {
             bounds: Bounds::default(),
             full_disk_retry: Duration::from_secs(1),
+            clock: Arc::new(SystemClock),
         }
     }
 }
@@ -59,6 +74,9 @@ struct Shared {
     view: Arc<View>,
     queue: mpsc::Sender<Command>,
     bounds: Bounds,
+    clock: Arc<dyn Clock>,
+    /// Whether the last commit failed and none has succeeded since.
+    failing: Arc<AtomicBool>,
     committer: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -72,7 +90,9 @@ impl SessionLog {
         let totals = migrate::prepare(&*storage, migrate::STEPS)?;
         let view = Arc::new(View::new(storage.clone()));
         let (queue, commands) = mpsc::channel(QUEUE_LEN_MAX);
+        let (bounds, clock) = (options.bounds, options.clock.clone());
         let mut committer = Committer::new(storage, view.clone(), options, totals);
+        let failing = committer.failing();
         committer.close_interrupted_turns()?;
         let thread = Mailbox::new(commands)
             .and_then(|mailbox| {
@@ -81,12 +101,13 @@ impl SessionLog {
             })
             .map_err(|error| LogError::Unavailable(format!("starting the committer: {error}")))?;
         let committer = Mutex::new(Some(thread));
-        let bounds = options.bounds;
         Ok(Self {
             shared: Arc::new(Shared {
                 view,
                 queue,
                 bounds,
+                clock,
+                failing,
                 committer,
             }),
         })
@@ -104,6 +125,18 @@ impl SessionLog {
         Turn::begin(self.clone(), opening).await
     }
 
+    /// Whether a turn that begins now can be stored, as far as is known. Tries to get a store back
+    /// whose disk was full.
+    ///
+    /// # Errors
+    /// [`LogError::Unavailable`] with the reason why not.
+    pub async fn check_writable(&self) -> Result<(), LogError> {
+        if !self.shared.failing.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.ask(|reply| Command::Probe { reply }).await
+    }
+
     /// Deletes a response for a reader that may see it; returns once it is durably hidden. What
     /// nothing else needs of its session is erased in the same commit or soon after.
     ///
@@ -111,8 +144,20 @@ impl SessionLog {
     /// [`LogError::NotFound`], [`LogError::PersistenceDisabled`] or [`LogError::Unavailable`].
     pub async fn delete(&self, access: Access, id: SessionId) -> Result<(), LogError> {
         self.require_persistence()?;
+        if self.shared.bounds.ttl_ms.is_some() {
+            self.response_record(&access, id)?;
+        }
         self.ask(|reply| Command::Delete { access, id, reply })
             .await
+    }
+
+    /// When the next response or session outlives its time, in milliseconds since 1970, if any of
+    /// those that are there ever does.
+    ///
+    /// # Errors
+    /// The storage's.
+    pub fn next_expiry_ms(&self) -> Result<Option<i64>, LogError> {
+        bounds::next_expiry_ms(&*self.shared.view, &self.shared.bounds)
     }
 
     /// Drops what has outlived its time at `now_ms`; returns once that is durable.

@@ -184,18 +184,21 @@ impl SessionLog {
             range = range.after(&Key::listing(owner, before));
         }
         let entries = self.shared.view.scan(&range, limit)?;
-        let listed = entries.iter().map(|(key, value)| {
+        let mut listed = Vec::with_capacity(entries.len());
+        for (key, value) in &entries {
             let place = open_record::<Place>(key, value)?;
             let ordinal = key
                 .ordinal()
                 .ok_or_else(|| damaged(key, &"it names no place"))?;
-            Ok(Listed {
-                id: place.session,
-                at_ms: place.at_ms,
-                ordinal,
-            })
-        });
-        listed.collect()
+            if !self.has_expired(&place) {
+                listed.push(Listed {
+                    id: place.session,
+                    at_ms: place.at_ms,
+                    ordinal,
+                });
+            }
+        }
+        Ok(listed)
     }
 
     /// Where a fork may begin whose prompt has the first `tokens` of a session's own tokens, and
@@ -227,12 +230,15 @@ impl SessionLog {
     /// Head and record of a visible response. An unknown id and another owner's cost the same.
     fn visible(&self, access: &Access, id: SessionId) -> Result<(Head, Response), LogError> {
         self.require_persistence()?;
-        let (head, record) = {
+        let (head, record, expired) = {
             let snapshot = self.shared.view.snapshot();
             let head = load::<Head>(&snapshot, &Key::head(id))?;
-            (head, load::<Response>(&snapshot, &Key::response(id))?)
+            let record = load::<Response>(&snapshot, &Key::response(id))?;
+            let expired = self.head_has_expired(&snapshot, head.as_ref())?;
+            (head, record, expired)
         };
         match (head, record) {
+            (Some(_), Some(_)) if expired => Err(LogError::NotFound),
             (None, None) => Err(LogError::NotFound),
             (None, Some(_)) => {
                 Err(damaged(&Key::head(id), &"the session of a response is missing").into())
@@ -244,6 +250,22 @@ impl SessionLog {
             }
             (Some(head), Some(record)) => Ok((head, record)),
         }
+    }
+
+    /// Whether a response that is still there has outlived its time.
+    fn head_has_expired(&self, read: &impl Read, head: Option<&Head>) -> Result<bool, LogError> {
+        let ordinal = head.and_then(|head| head.ordinal);
+        let Some(ordinal) = ordinal.filter(|_| self.shared.bounds.ttl_ms.is_some()) else {
+            return Ok(false);
+        };
+        let place = load::<Place>(read, &Key::order(ordinal))?;
+        Ok(place.is_some_and(|place| self.has_expired(&place)))
+    }
+
+    fn has_expired(&self, place: &Place) -> bool {
+        let bounds = &self.shared.bounds;
+        bounds.ttl_ms.is_some()
+            && bounds.is_expired(place.at_ms, self.shared.clock.now().as_millisecond())
     }
 
     /// A read of many values may meet a deletion half-way: then the response was not found.

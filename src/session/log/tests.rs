@@ -1,5 +1,7 @@
 //! The log as its users see it: forks, deletions, bounds, faults.
 
+mod bounds;
+mod clock;
 mod storages;
 
 use std::{
@@ -7,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+pub(in crate::session) use clock::SetClock;
 use storages::{CountingStorage, GatedStorage};
 
 use super::{Access, Continuation, Ending, LogOptions, NewResponse, SessionLog, Turn};
@@ -57,10 +60,20 @@ fn ending(n: u32, response: Option<&str>) -> Ending {
     }
 }
 
+/// A log whose readers live in 1970.
 fn start(storage: &Arc<impl Storage + 'static>, bounds: Bounds) -> SessionLog {
+    start_at(storage, bounds, Arc::default())
+}
+
+fn start_at(
+    storage: &Arc<impl Storage + 'static>,
+    bounds: Bounds,
+    clock: Arc<SetClock>,
+) -> SessionLog {
     let options = LogOptions {
         bounds,
         full_disk_retry: Duration::ZERO,
+        clock,
     };
     SessionLog::start(storage.clone(), options).unwrap()
 }
@@ -295,78 +308,23 @@ async fn a_response_whose_record_or_session_is_lost_is_corrupt_and_not_unknown()
 }
 
 #[tokio::test]
-async fn bounds_drop_the_oldest_but_nothing_that_is_continued() {
-    let storage = Arc::new(MemoryStorage::default());
-    let log = start(&storage, Bounds::from_flags(Some(2), None, None, 0));
-    store(&log, 1, None).await;
-    for n in 2..=5 {
-        let parent = log.continuation(&ALL, id(n - 1)).unwrap();
-        store(&log, n, Some(&parent)).await;
-    }
-    log.settle().await.unwrap();
-    let listed: Vec<_> = log
-        .list(None, None, 9)
-        .unwrap()
-        .iter()
-        .map(|entry| entry.id)
-        .collect();
-    assert_eq!(listed, [id(5), id(4)]);
-    assert_eq!(log.response(&ALL, id(3)), Err(LogError::NotFound));
-    assert_eq!(log.history(id(5)).unwrap().len(), 5);
-    assert_clean(&storage);
-    for n in 6..=7 {
-        store(&log, n, None).await;
-    }
-    log.settle().await.unwrap();
-    assert_eq!(totals(&Direct(&*storage)).unwrap().sessions, 2);
-}
-
-#[tokio::test]
-async fn a_bound_of_no_bytes_drops_each_response_at_once() {
-    let storage = Arc::new(MemoryStorage::default());
-    let log = start(&storage, Bounds::from_flags(None, Some(0), None, 0));
-    store(&log, 1, None).await;
-    assert_eq!(log.response(&ALL, id(1)), Err(LogError::NotFound));
-    log.settle().await.unwrap();
-    assert_eq!(totals(&Direct(&*storage)).unwrap().records, 2);
-}
-
-#[tokio::test]
-async fn responses_expire_in_log_order() {
-    let storage = Arc::new(MemoryStorage::default());
-    let log = start(&storage, Bounds::from_flags(None, None, Some(1), 0));
-    store(&log, 1, None).await;
-    store(&log, 900, None).await;
-    log.sweep(1_000).await.unwrap();
-    assert!(log.response(&ALL, id(1)).is_ok());
-    log.sweep(1_001).await.unwrap();
-    assert_eq!(log.response(&ALL, id(1)), Err(LogError::NotFound));
-    assert!(log.response(&ALL, id(900)).is_ok());
-    log.sweep(1_900).await.unwrap();
-    assert_eq!(log.response(&ALL, id(900)), Err(LogError::NotFound));
-}
-
-#[tokio::test]
-async fn without_persistence_everything_by_id_says_so_and_turns_are_still_logged() {
-    let storage = Arc::new(MemoryStorage::default());
-    let log = start(&storage, Bounds::from_flags(Some(0), None, None, 0));
-    store(&log, 1, None).await;
-    assert_eq!(
-        log.response(&ALL, id(1)),
-        Err(LogError::PersistenceDisabled)
-    );
-    assert_eq!(
-        log.delete(ALL, id(1)).await,
-        Err(LogError::PersistenceDisabled)
-    );
-    let mut continuing = opening(2, None);
-    continuing.continues = Some(id(1));
-    let refused = log.begin(continuing).await.map(|turn| turn.id());
-    assert_eq!(refused, Err(LogError::PersistenceDisabled));
-    let head: Head = load(&Direct(&*storage), &Key::head(id(1)))
-        .unwrap()
-        .unwrap();
-    assert_eq!(head.state, State::Unstored);
+async fn a_log_that_failed_says_so_before_a_turn_begins_and_until_it_is_back() {
+    let storage = Arc::new(FaultyStorage::default());
+    let log = start(&storage, Bounds::default());
+    assert_eq!(log.check_writable().await, Ok(()));
+    storage.fail_after(0, Fault::FullBeforeWrite);
+    let turn = begin(&log, 1, None).await;
+    turn.end(ending(1, Some("{}"))).await.unwrap_err();
+    let refused = log.check_writable().await;
+    assert!(matches!(refused, Err(LogError::Unavailable(_))));
+    storage.free_space();
+    assert_eq!(log.check_writable().await, Ok(()));
+    store(&log, 2, None).await;
+    storage.fail_after(0, Fault::SyncFails);
+    let turn = begin(&log, 3, None).await;
+    turn.end(ending(3, Some("{}"))).await.unwrap_err();
+    let refused = log.check_writable().await;
+    assert!(matches!(refused, Err(LogError::Unavailable(_))));
 }
 
 #[tokio::test]

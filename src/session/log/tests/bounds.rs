@@ -1,0 +1,117 @@
+//! Bounds on what is kept: on number, bytes and age.
+
+use std::sync::Arc;
+
+use super::{ALL, SetClock, assert_clean, id, opening, start, start_at, store};
+use crate::session::{
+    Bounds, LogError,
+    key::Key,
+    memory::MemoryStorage,
+    migrate::{Direct, totals},
+    record::{Head, State, load},
+    storage::Storage,
+};
+
+#[tokio::test]
+async fn bounds_drop_the_oldest_but_nothing_that_is_continued() {
+    let storage = Arc::new(MemoryStorage::default());
+    let log = start(&storage, Bounds::from_flags(Some(2), None, None, 0));
+    store(&log, 1, None).await;
+    for n in 2..=5 {
+        let parent = log.continuation(&ALL, id(n - 1)).unwrap();
+        store(&log, n, Some(&parent)).await;
+    }
+    log.settle().await.unwrap();
+    let listed: Vec<_> = log
+        .list(None, None, 9)
+        .unwrap()
+        .iter()
+        .map(|entry| entry.id)
+        .collect();
+    assert_eq!(listed, [id(5), id(4)]);
+    assert_eq!(log.response(&ALL, id(3)), Err(LogError::NotFound));
+    assert_eq!(log.history(id(5)).unwrap().len(), 5);
+    assert_clean(&storage);
+    for n in 6..=7 {
+        store(&log, n, None).await;
+    }
+    log.settle().await.unwrap();
+    assert_eq!(totals(&Direct(&*storage)).unwrap().sessions, 2);
+}
+
+#[tokio::test]
+async fn a_bound_of_no_bytes_drops_each_response_at_once() {
+    let storage = Arc::new(MemoryStorage::default());
+    let log = start(&storage, Bounds::from_flags(None, Some(0), None, 0));
+    store(&log, 1, None).await;
+    assert_eq!(log.response(&ALL, id(1)), Err(LogError::NotFound));
+    log.settle().await.unwrap();
+    assert_eq!(totals(&Direct(&*storage)).unwrap().records, 2);
+}
+
+#[tokio::test]
+async fn responses_expire_in_log_order() {
+    let storage = Arc::new(MemoryStorage::default());
+    let log = start(&storage, Bounds::from_flags(None, None, Some(1), 0));
+    store(&log, 1, None).await;
+    store(&log, 900, None).await;
+    log.sweep(1_000).await.unwrap();
+    assert!(log.response(&ALL, id(1)).is_ok());
+    log.sweep(1_001).await.unwrap();
+    assert_eq!(log.response(&ALL, id(1)), Err(LogError::NotFound));
+    assert!(log.response(&ALL, id(900)).is_ok());
+    log.sweep(1_900).await.unwrap();
+    assert_eq!(log.response(&ALL, id(900)), Err(LogError::NotFound));
+}
+
+#[tokio::test]
+async fn what_has_outlived_its_time_is_hidden_before_it_is_dropped() {
+    let storage = Arc::new(MemoryStorage::default());
+    let clock = Arc::<SetClock>::default();
+    let log = start_at(
+        &storage,
+        Bounds::from_flags(None, None, Some(1), 60),
+        clock.clone(),
+    );
+    assert_eq!(log.next_expiry_ms(), Ok(None));
+    store(&log, 1, None).await;
+    store(&log, 900, None).await;
+    assert_eq!(log.next_expiry_ms(), Ok(Some(1_001)));
+    clock.set(1_000);
+    assert!(log.response(&ALL, id(1)).is_ok());
+    clock.set(1_001);
+    assert_eq!(log.response(&ALL, id(1)), Err(LogError::NotFound));
+    assert_eq!(log.input_items(&ALL, id(1)), Err(LogError::NotFound));
+    assert_eq!(log.continuation(&ALL, id(1)), Err(LogError::NotFound));
+    assert_eq!(log.delete(ALL, id(1)).await, Err(LogError::NotFound));
+    let listed = log.list(None, None, 9).unwrap();
+    assert_eq!(listed.iter().map(|l| l.id).collect::<Vec<_>>(), [id(900)]);
+    assert!(storage.get(&Key::response(id(1))).unwrap().is_some());
+    log.sweep(1_001).await.unwrap();
+    log.settle().await.unwrap();
+    assert_eq!(storage.get(&Key::response(id(1))).unwrap(), None);
+    assert_eq!(log.next_expiry_ms(), Ok(Some(1_900)));
+}
+
+#[tokio::test]
+async fn without_persistence_everything_by_id_says_so_and_turns_are_still_logged() {
+    let storage = Arc::new(MemoryStorage::default());
+    let log = start(&storage, Bounds::from_flags(Some(0), None, None, 0));
+    store(&log, 1, None).await;
+    assert_eq!(
+        log.response(&ALL, id(1)),
+        Err(LogError::PersistenceDisabled)
+    );
+    assert_eq!(
+        log.delete(ALL, id(1)).await,
+        Err(LogError::PersistenceDisabled)
+    );
+    let mut continuing = opening(2, None);
+    continuing.continues = Some(id(1));
+    let refused = log.begin(continuing).await.map(|turn| turn.id());
+    assert_eq!(refused, Err(LogError::PersistenceDisabled));
+    let head: Head = load(&Direct(&*storage), &Key::head(id(1)))
+        .unwrap()
+        .unwrap();
+    assert_eq!(head.state, State::Unstored);
+}
