@@ -19,6 +19,8 @@ pub mod dialect;
 
 pub mod translate;
 
+pub mod auth;
+
 pub mod sampling;
 
 pub mod session;

@@ -1,0 +1,44 @@
+//! Who asks, as far as anything below HTTP has to know.
+
+use std::sync::Arc;
+
+use super::allowance::Allowance;
+
+/// Who asks, and what they may do.
+#[derive(Debug, Clone, Default)]
+pub struct Caller {
+    /// Id of the key under a policy: the owner of what is created.
+    pub owner: Option<Arc<str>>,
+    /// Whether things of every owner can be read, listed and deleted.
+    pub reads_all: bool,
+    /// Whether things of every owner can be continued.
+    pub continues_all: bool,
+    /// Whether operators' routes are open.
+    pub is_admin: bool,
+    /// The models that may be used; `None` for all.
+    pub models: Option<Arc<[String]>>,
+    /// Whether the prefix cache is shared with other owners.
+    pub shares_cache: bool,
+    /// How much may be asked for, where that is bounded.
+    pub allowance: Option<Arc<Allowance>>,
+}
+
+impl Caller {
+    /// Somebody on a server without a key policy, where everything is shared. With `share_owned`,
+    /// what was created under a policy is shared too.
+    pub fn anyone(share_owned: bool) -> Self {
+        Self {
+            reads_all: share_owned,
+            continues_all: share_owned,
+            is_admin: true,
+            shares_cache: true,
+            ..Self::default()
+        }
+    }
+
+    /// Whether a model may be used.
+    pub fn may_use(&self, model: &str) -> bool {
+        let models = self.models.as_deref();
+        models.is_none_or(|models| models.iter().any(|name| name == model))
+    }
+}
