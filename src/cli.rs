@@ -1,5 +1,9 @@
 //! The command line: what may be typed, with no side effects. Meaning is given in `config`.
 
+mod access;
+
+pub use access::{AccessArgs, KeysCommand};
+
 use std::{net::IpAddr, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
@@ -19,7 +23,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Serve models over HTTP until interrupted.
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
     /// Answer one prompt on standard output, without HTTP.
     Generate(GenerateArgs),
     /// Manage downloaded models.
@@ -27,6 +31,9 @@ pub enum Command {
     Models(ModelsCommand),
     /// Look into, check, save or restore a session log that no server has open.
     Sessions(SessionsArgs),
+    /// Make and check keys.
+    #[command(subcommand)]
+    Keys(KeysCommand),
 }
 
 /// `stemma serve`: each flag is also an environment variable and a key of the TOML file.
@@ -52,9 +59,9 @@ pub struct ServeArgs {
     /// Port to listen on; 0 picks a free one.
     #[arg(long, env = "STEMMA_PORT", default_value_t = 8080)]
     pub port: u16,
-    /// Listen beyond loopback although nobody needs a key.
-    #[arg(long, env = "STEMMA_ALLOW_UNAUTHENTICATED")]
-    pub allow_unauthenticated: bool,
+    /// Who may use the server.
+    #[command(flatten)]
+    pub access: AccessArgs,
     /// Longest answer in tokens where a request names no length [default: what the context holds].
     #[arg(long, env = "STEMMA_MAX_TOKENS", value_name = "TOKENS", value_parser = value_parser!(u32).range(1..))]
     pub max_tokens: Option<u32>,

@@ -156,7 +156,7 @@ mod tests {
         match parse(all, variable) {
             Ok(Cli {
                 command: cli::Command::Serve(serve),
-            }) => Ok(serve),
+            }) => Ok(*serve),
             Ok(other) => Err(format!("{other:?}")),
             Err(ConfigError::Usage(error)) => Err(error.to_string()),
             Err(ConfigError::File(error)) => Err(error),
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(args.models, ["a", "b"]);
         assert_eq!(args.port, 2);
         assert!(args.host.is_loopback() && args.host.is_ipv6());
-        assert!(args.allow_unauthenticated);
+        assert!(args.access.allow_unauthenticated);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Integration tests through the real router, with the scripted engine and with real models.
 
 mod api;
+mod auth;
 mod clients;
 mod durability;
 mod load;

@@ -9,6 +9,7 @@ use anyhow::{Context as _, bail};
 
 use super::open::{self, ModelName, Opening};
 use crate::{
+    auth::Caller,
     cache::CacheScope,
     cli::GenerateArgs,
     clock::{Entropy as _, SystemClock, SystemEntropy},
@@ -45,8 +46,8 @@ async fn answer(args: &GenerateArgs, model: ServedModel) -> anyhow::Result<()> {
     let log = SessionLog::start(Arc::new(MemoryStorage::default()), LogOptions::default())?;
     let clock = Arc::new(SystemClock);
     let service = Service::new(models, log, clock, Arc::new(SystemEntropy));
-    let prepared = service.prepare(turn(args)?)?;
-    let mut running = service.start(prepared).await?;
+    let prepared = service.prepare(&Caller::anyone(false), turn(args)?)?;
+    let mut running = service.start(prepared, None).await?;
     while let Some(event) = running.next().await {
         match event {
             TurnEvent::Answer(AnswerEvent::Grown { delta }) => print(&delta)?,

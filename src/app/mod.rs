@@ -1,7 +1,10 @@
 //! The program: one file per subcommand, and what they share.
 
 mod expiry;
+mod gate;
 mod generate;
+mod key_ids;
+mod keys;
 mod models;
 mod open;
 mod serve;
@@ -27,6 +30,7 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
             models::fetch(&aliases, cache.as_deref())
         }
         Command::Sessions(args) => sessions::run(args),
+        Command::Keys(command) => keys::run(command),
     }
 }
 

@@ -1,25 +1,27 @@
 //! `stemma serve`.
 
 use std::{
+    convert::Infallible,
     io::{self, Write as _},
     net::SocketAddr,
     sync::Arc,
     time::Duration,
 };
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use tokio::net::TcpListener;
 
 use super::{
-    expiry,
+    expiry, gate,
     open::{self, ModelName, Opening},
-    signal,
+    signal::{self, Reload},
 };
 use crate::{
+    auth::Gate,
     cli::ServeArgs,
     clock::{SystemClock, SystemEntropy},
     engine::EngineOptions,
-    http::{self, AppState, HttpOptions},
+    http::{self, AppState, HttpOptions, Tls, TlsFiles},
     responses::{Models, Service},
     session::{self, Bounds, LogOptions, SessionLog, SledOptions},
     telemetry,
@@ -28,13 +30,7 @@ use crate::{
 /// Serves until told to stop.
 pub(super) fn run(args: &ServeArgs) -> anyhow::Result<()> {
     telemetry::start(&args.logging).map_err(anyhow::Error::msg)?;
-    if !args.host.is_loopback() && !args.allow_unauthenticated {
-        bail!(
-            "{} can be reached from other machines, and nobody needs a key: listen on loopback, or \
-             say --allow-unauthenticated",
-            args.host
-        );
-    }
+    let gate = Arc::new(gate::open(args)?);
     // First, because a second server over the folder is told so at once.
     let sled = SledOptions::default();
     let options = LogOptions {
@@ -44,7 +40,7 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<()> {
     let log = session::open(&args.sessions, &sled, options)?;
     let models = models(args)?;
     super::runtime()?.block_on(async {
-        let served = serve(args, models, log.clone()).await;
+        let served = serve(args, models, log.clone(), gate).await;
         let closed = log.close().await;
         served.and(closed.context("the session log could not be closed in order"))
     })
@@ -77,7 +73,14 @@ fn models(args: &ServeArgs) -> anyhow::Result<Models> {
     Models::new(opened).map_err(anyhow::Error::msg)
 }
 
-async fn serve(args: &ServeArgs, models: Models, log: SessionLog) -> anyhow::Result<()> {
+async fn serve(
+    args: &ServeArgs,
+    models: Models,
+    log: SessionLog,
+    gate: Arc<Gate>,
+) -> anyhow::Result<()> {
+    let reload = || Reload::listen().context("cannot wait for signals");
+    let tls = tls(args)?;
     let address = SocketAddr::new(args.host, args.port);
     let listener = TcpListener::bind(address)
         .await
@@ -87,21 +90,60 @@ async fn serve(args: &ServeArgs, models: Models, log: SessionLog) -> anyhow::Res
         .context("the listener has no address")?;
     let clock = Arc::new(SystemClock);
     let service = Service::new(models, log.clone(), clock, Arc::new(SystemEntropy));
-    let options = HttpOptions {
-        max_body_bytes: args.max_body_bytes,
-        ..HttpOptions::default()
-    };
-    let state = AppState::new(Arc::new(service), options, Arc::new(SystemEntropy));
+    let options = http_options(args);
+    let entropy = Arc::new(SystemEntropy);
+    let state = AppState::new(Arc::new(service), Arc::clone(&gate), options, entropy);
+    let follow = gate::follow(&gate, args, reload()?);
+    let renew = renew(tls.as_ref(), reload()?);
     let mut out = io::stdout();
-    writeln!(out, "stemma listening on http://{address}")
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    writeln!(out, "stemma listening on {scheme}://{address}")
         .and_then(|()| out.flush())
         .context("cannot write to standard output")?;
     let grace = Duration::from_secs(args.shutdown_grace);
     let served = tokio::select! {
-        served = http::serve(listener, state, told_to_stop(), grace) => served,
+        served = http::serve(listener, tls.as_ref(), state, told_to_stop(), grace) => served,
         never = expiry::sweep(&log, &SystemClock) => match never {},
+        never = follow => match never {},
+        never = renew => match never {},
     };
     served.context("the server failed")
+}
+
+fn tls(args: &ServeArgs) -> anyhow::Result<Option<Tls>> {
+    let (Some(cert), Some(key)) = (&args.access.tls_cert, &args.access.tls_key) else {
+        return Ok(None);
+    };
+    let (cert, key) = (cert.clone(), key.clone());
+    Ok(Some(Tls::open(TlsFiles { cert, key })?))
+}
+
+/// Reads the certificate again when the process is told to.
+async fn renew(tls: Option<&Tls>, mut reload: Reload) -> Infallible {
+    loop {
+        reload.told().await;
+        match tls.map(Tls::reload) {
+            Some(Ok(())) => tracing::info!("the certificate was read again"),
+            Some(Err(error)) => {
+                tracing::error!(%error, "the certificate stays as it was");
+            }
+            None => {}
+        }
+    }
+}
+
+fn http_options(args: &ServeArgs) -> HttpOptions {
+    let access = &args.access;
+    HttpOptions {
+        max_body_bytes: args.max_body_bytes,
+        // Elsewhere names come from the network's own, which the server cannot know.
+        hosts: args
+            .host
+            .is_loopback()
+            .then(|| access.allowed_hosts.clone()),
+        cors_origins: access.cors_origins.clone(),
+        ..HttpOptions::default()
+    }
 }
 
 async fn told_to_stop() {

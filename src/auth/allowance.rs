@@ -231,7 +231,10 @@ mod tests {
         let denied = allowance.admit(now).expect_err("none left");
         assert_eq!(denied, Denial::Requests(6, seconds(10)));
         let quota = allowance.standing(now).requests.expect("a bound");
-        assert_eq!((quota.limit, quota.remaining, quota.reset), (6, 0, seconds(60)));
+        assert_eq!(
+            (quota.limit, quota.remaining, quota.reset),
+            (6, 0, seconds(60))
+        );
         allowance.admit(now + seconds(10)).expect("one is back");
         assert!(allowance.admit(now + seconds(10)).is_err());
         let later = allowance.standing(now + seconds(600)).requests;
@@ -254,7 +257,10 @@ mod tests {
         let now = Instant::now();
         let allowance = Arc::new(Allowance::new(limits(0, 0, 1), now));
         let permit = allowance.admit(now).expect("free");
-        assert_eq!(allowance.admit(now).expect_err("taken"), Denial::Concurrent(1));
+        assert_eq!(
+            allowance.admit(now).expect_err("taken"),
+            Denial::Concurrent(1)
+        );
         drop(permit);
         assert!(allowance.admit(now).is_ok());
     }

@@ -175,7 +175,10 @@ mod tests {
         ];
         let check = || checker.check(None, digest, right.clone(), hashes.clone());
         let both = futures::future::join(check(), check()).await;
-        assert_eq!(both, (Ok(Some(hashes[1].clone())), Ok(Some(hashes[1].clone()))));
+        assert_eq!(
+            both,
+            (Ok(Some(hashes[1].clone())), Ok(Some(hashes[1].clone())))
+        );
         let (digest, wrong) = secret("wrong");
         let wrong = checker.check(None, digest, wrong, hashes).await;
         assert_eq!(wrong, Ok(None));
@@ -192,11 +195,17 @@ mod tests {
         });
         let id = KeyId::new("ci").expect("an id");
         let served = checker.check(Some(id), digest, right, hash.clone());
-        let (crowd, served) =
-            futures::future::join(futures::future::join_all(crowd), served).await;
+        let (crowd, served) = futures::future::join(futures::future::join_all(crowd), served).await;
         assert_eq!(served, Ok(Some(hash[0].clone())));
         let turned_away = crowd.iter().filter(|outcome| outcome.is_err()).count();
-        assert!((100 - WAITING_MAX - 2..100).contains(&turned_away), "{turned_away}");
-        assert!(crowd.iter().all(|outcome| matches!(outcome, Err(Crowded) | Ok(None))));
+        assert!(
+            (100 - WAITING_MAX - 2..100).contains(&turned_away),
+            "{turned_away}"
+        );
+        assert!(
+            crowd
+                .iter()
+                .all(|outcome| matches!(outcome, Err(Crowded) | Ok(None)))
+        );
     }
 }

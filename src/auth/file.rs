@@ -66,7 +66,10 @@ struct Entry {
 pub fn parse(text: &str) -> Result<Policy, PolicyError> {
     let reader = Reader { text };
     let file: File = toml::from_str(text).map_err(|error| {
-        reader.error(error.span().unwrap_or_default(), first_line(error.message()))
+        reader.error(
+            error.span().unwrap_or_default(),
+            first_line(error.message()),
+        )
     })?;
     let mut keys = BTreeMap::new();
     let mut hashes: HashMap<KeyHash, KeyId> = HashMap::new();
@@ -119,7 +122,8 @@ impl Reader<'_> {
                 Some((self.hash("previous_hash", &hash)?, self.time(&until)?))
             }
             (Some(alone), None) => {
-                let reason = "previous_hash needs previous_until, the time from which on it is refused";
+                let reason =
+                    "previous_hash needs previous_until, the time from which on it is refused";
                 return Err(self.error(alone.span(), reason));
             }
             (None, Some(alone)) => {
@@ -201,7 +205,10 @@ mod tests {
             key.limits.tokens_per_minute,
             key.limits.concurrent,
         ];
-        assert_eq!(limits.map(|limit| limit.map(NonZeroU32::get)), [1, 2, 3].map(Some));
+        assert_eq!(
+            limits.map(|limit| limit.map(NonZeroU32::get)),
+            [1, 2, 3].map(Some)
+        );
         let expires = key.expires.expect("a time");
         assert_eq!(expires.to_string(), "2027-01-31T23:00:00Z");
         assert!(key.is_admin && key.is_disabled);
@@ -213,18 +220,46 @@ mod tests {
         let same_hash = format!("{}{}", entry(""), entry("").replace("\"ci\"", "\"cd\""));
         for (text, line, reason) in [
             (String::new(), 1, "there is no key"),
-            ("share_prefix_cash = true".to_owned(), 1, "unknown field `share_prefix_cash`"),
+            (
+                "share_prefix_cash = true".to_owned(),
+                1,
+                "unknown field `share_prefix_cash`",
+            ),
             (entry("admim = true"), 5, "unknown field `admim`"),
             (entry("models = []"), 5, "models names none"),
             (entry("rate_limit_rpm = 0"), 5, "invalid value"),
-            (entry("expires = 2027-01-01"), 5, "a time needs date, time and zone"),
+            (
+                entry("expires = 2027-01-01"),
+                5,
+                "a time needs date, time and zone",
+            ),
             (entry("expires = \"soon\""), 5, "invalid type"),
-            (entry(&format!("previous_hash = \"{OTHER}\"")), 5, "previous_until"),
-            (entry("previous_until = 2027-01-01T00:00:00Z"), 5, "previous_hash"),
-            (entry("").replace("\"ci\"", "\"c-i\""), 2, "an id consists of"),
+            (
+                entry(&format!("previous_hash = \"{OTHER}\"")),
+                5,
+                "previous_until",
+            ),
+            (
+                entry("previous_until = 2027-01-01T00:00:00Z"),
+                5,
+                "previous_hash",
+            ),
+            (
+                entry("").replace("\"ci\"", "\"c-i\""),
+                2,
+                "an id consists of",
+            ),
             (entry("").replace("m=19456", "m=1024"), 4, "hash has memory"),
-            (entry("").replace(HASH, "sk-stemma-ci-plain"), 4, "hash is not a hash"),
-            (entry("").replace("name = \"CI\"\n", ""), 1, "missing field `name`"),
+            (
+                entry("").replace(HASH, "sk-stemma-ci-plain"),
+                4,
+                "hash is not a hash",
+            ),
+            (
+                entry("").replace("name = \"CI\"\n", ""),
+                1,
+                "missing field `name`",
+            ),
             (twice, 7, "there are two keys `ci`"),
             (same_hash, 6, "`cd` and `ci` have the same hash"),
         ] {

@@ -89,6 +89,11 @@ impl Gate {
         }
     }
 
+    /// Whether everybody comes in.
+    pub fn is_open(&self) -> bool {
+        matches!(self.0, Kind::Open(_))
+    }
+
     /// Who comes with this secret.
     ///
     /// # Errors
@@ -112,9 +117,10 @@ impl Keys {
     /// Takes as long for the right secret as for a wrong one.
     fn admit(&self, secret: &Secret) -> Result<Caller, Denied> {
         let digest = secret.digest(&self.digest_key);
-        let is_one = self.digests.iter().fold(Choice::from(0), |found, known| {
-            found | known.ct_eq(&digest)
-        });
+        let is_one = self
+            .digests
+            .iter()
+            .fold(Choice::from(0), |found, known| found | known.ct_eq(&digest));
         match is_one.into() {
             true => Ok(self.caller.clone()),
             false => Err(Denied::Wrong),
@@ -154,9 +160,7 @@ impl Rules {
             }
         };
         let keys = policy.keys.values();
-        let allowances = keys
-            .map(|key| (key.id.clone(), allowance(key)))
-            .collect();
+        let allowances = keys.map(|key| (key.id.clone(), allowance(key))).collect();
         Self { policy, allowances }
     }
 
@@ -205,7 +209,10 @@ impl Keeper {
             let now = self.clock.now();
             let key = rules.policy.keys.get(&id);
             match self.recall(&digest) {
-                Some(Some(hash)) if let Some(key) = key && accepts(key, &hash, now) => {
+                Some(Some(hash))
+                    if let Some(key) = key
+                        && accepts(key, &hash, now) =>
+                {
                     return valid(key, now).map(|()| rules.caller(key));
                 }
                 // The secret before a rotation whose time is over, or of a key that has gone.

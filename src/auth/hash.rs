@@ -3,8 +3,7 @@
 use std::fmt;
 
 use argon2::{
-    Argon2, Params, PasswordHasher as _, PasswordVerifier as _,
-    password_hash::phc::PasswordHash,
+    Argon2, Params, PasswordHasher as _, PasswordVerifier as _, password_hash::phc::PasswordHash,
 };
 
 use super::secret::Secret;
@@ -61,7 +60,11 @@ impl KeyHash {
         let output = hash.hash.ok_or(HashError::Format)?.len();
         let (memory, passes) = (params.m_cost(), params.t_cost());
         // With one pass, argon2id needs more memory to be as dear to guess.
-        let memory_min = if passes == 1 { 46 * 1024 } else { MEMORY_KIB_MIN };
+        let memory_min = if passes == 1 {
+            46 * 1024
+        } else {
+            MEMORY_KIB_MIN
+        };
         within("memory (m, KiB)", memory, memory_min, MEMORY_KIB_MAX)?;
         within("passes (t)", passes, 1, PASSES_MAX)?;
         within("lanes (p)", params.p_cost(), 1, LANES_MAX)?;
@@ -163,8 +166,14 @@ mod tests {
         let of = |start: &str| KeyHash::parse(&format!("{start}${TAIL}"));
         assert_eq!(KeyHash::parse("sk-stemma-ci-x"), Err(HashError::Format));
         assert_eq!(KeyHash::parse(""), Err(HashError::Format));
-        assert_eq!(of("$argon2i$v=19$m=19456,t=2,p=1"), Err(HashError::Algorithm));
-        assert_eq!(of("$argon2id$v=16$m=19456,t=2,p=1"), Err(HashError::Algorithm));
+        assert_eq!(
+            of("$argon2i$v=19$m=19456,t=2,p=1"),
+            Err(HashError::Algorithm)
+        );
+        assert_eq!(
+            of("$argon2id$v=16$m=19456,t=2,p=1"),
+            Err(HashError::Algorithm)
+        );
         let no_hash = "$argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA";
         assert_eq!(KeyHash::parse(no_hash), Err(HashError::Format));
     }

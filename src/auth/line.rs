@@ -73,6 +73,9 @@ mod tests {
         line.push('b', 3).expect("room in another group");
         assert_eq!(line.pop(), Some(1));
         line.push('a', 4).expect("room again");
-        assert_eq!((line.pop(), line.pop(), line.pop()), (Some(3), Some(4), None));
+        assert_eq!(
+            (line.pop(), line.pop(), line.pop()),
+            (Some(3), Some(4), None)
+        );
     }
 }

@@ -10,6 +10,8 @@ use zeroize::{Zeroize as _, ZeroizeOnDrop};
 const PREFIX: &str = "sk-stemma-";
 /// Letters and digits of a new secret's random part: 256 bits.
 const RANDOM_LEN: usize = 43;
+/// Longest secret that is looked at, in bytes.
+const LEN_MAX: usize = 1024;
 /// Longest id of a key, in bytes.
 const ID_LEN_MAX: usize = 64;
 
@@ -53,6 +55,22 @@ impl Secret {
     /// Takes over a text.
     pub fn new(text: String) -> Self {
         Self(text)
+    }
+
+    /// The secret in the value of an `Authorization` header: `Bearer`, in any case, and the secret.
+    pub fn of_authorization(value: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(value).ok()?;
+        let (scheme, secret) = text.trim_ascii().split_once(' ')?;
+        let is_bearer = scheme.eq_ignore_ascii_case("bearer");
+        is_bearer.then(|| Self::of_header(secret.as_bytes()))?
+    }
+
+    /// The secret that a header's whole value is: visible ASCII characters.
+    pub fn of_header(value: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(value.trim_ascii()).ok()?;
+        let is_fit = (1..=LEN_MAX).contains(&text.len());
+        let is_visible = text.bytes().all(|byte| byte.is_ascii_graphic());
+        (is_fit && is_visible).then(|| Self(text.to_owned()))
     }
 
     /// A new secret for a key, of the form `sk-stemma-<id>-<random>`.
@@ -138,6 +156,29 @@ mod tests {
         ] {
             assert_eq!(Secret::new(text.to_owned()).key_id(), None, "{text}");
         }
+    }
+
+    #[test]
+    fn headers_hold_a_secret_or_they_do_not() {
+        let of = |value: &str| Secret::of_authorization(value.as_bytes());
+        for value in ["Bearer abc", "bearer abc", "BEARER  abc ", " Bearer abc"] {
+            assert_eq!(of(value).expect(value).expose(), "abc");
+        }
+        let long = format!("Bearer {}", "a".repeat(LEN_MAX + 1));
+        for value in [
+            "",
+            "abc",
+            "Bearer",
+            "Bearer ",
+            "Basic abc",
+            "Bearer a b",
+            "Bearer ä",
+            &long,
+        ] {
+            assert!(of(value).is_none(), "{value}");
+        }
+        assert!(Secret::of_authorization(b"Bearer \xff").is_none());
+        assert!(Secret::of_header(b"a\0b").is_none());
     }
 
     #[test]

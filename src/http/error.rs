@@ -9,12 +9,16 @@ use axum::{
 };
 
 use crate::{
+    auth::{Denial, Denied},
     conversation::Failure,
     responses::CreateError,
     session::LogError,
     translate::{Code, Refusal, outbound},
     wire::{ErrorBody, ErrorObject},
 };
+
+/// When to try again where places come free at any time.
+const CROWDED_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// An error object with its status.
 #[derive(Debug)]
@@ -62,6 +66,56 @@ impl ApiError {
                 Self::internal()
             }
         }
+    }
+
+    /// A caller that does not come in.
+    pub(super) fn denied(denied: Denied) -> Self {
+        let message = match denied {
+            Denied::Missing => {
+                "This server needs a key: send it as `Authorization: Bearer KEY` or `x-api-key: KEY`."
+            }
+            Denied::Wrong => "The key is not one of this server's.",
+            Denied::Expired => "The key has expired.",
+            Denied::Disabled => "The key is disabled.",
+            Denied::Crowded => {
+                return Self {
+                    retry_after: Some(CROWDED_RETRY_AFTER),
+                    ..Self::new(
+                        StatusCode::TOO_MANY_REQUESTS,
+                        "rate_limit_exceeded",
+                        "Too many secrets are being checked for this key; try again later.",
+                    )
+                };
+            }
+        };
+        Self::new(StatusCode::UNAUTHORIZED, "invalid_api_key", message)
+    }
+
+    /// The route is for operators.
+    pub(super) fn admin_required() -> Self {
+        Self::new(
+            StatusCode::FORBIDDEN,
+            "admin_required",
+            "This route needs the key of an administrator.",
+        )
+    }
+
+    /// The request is for another host.
+    pub(super) fn foreign_host() -> Self {
+        Self::new(
+            StatusCode::FORBIDDEN,
+            "host_not_allowed",
+            "The Host header names a host that this server does not serve; see --allowed-host.",
+        )
+    }
+
+    /// The request is from a page of another origin.
+    pub(super) fn foreign_origin() -> Self {
+        Self::new(
+            StatusCode::FORBIDDEN,
+            "origin_not_allowed",
+            "Pages of this origin may not use the server; see --cors-origin.",
+        )
     }
 
     /// A turn that failed before anything was sent.
@@ -168,10 +222,37 @@ impl ApiError {
     }
 }
 
+impl From<Denial> for ApiError {
+    fn from(denial: Denial) -> Self {
+        let (code, message, after) = match denial {
+            Denial::Requests(limit, after) => (
+                "rate_limit_exceeded",
+                format!("The key may make {limit} requests a minute."),
+                after,
+            ),
+            Denial::Tokens(limit, after) => (
+                "rate_limit_exceeded",
+                format!("The key may use {limit} tokens a minute."),
+                after,
+            ),
+            Denial::Concurrent(limit) => (
+                "concurrency_limit_exceeded",
+                format!("The key may make {limit} requests at once."),
+                CROWDED_RETRY_AFTER,
+            ),
+        };
+        Self {
+            retry_after: Some(after),
+            ..Self::new(StatusCode::TOO_MANY_REQUESTS, code, message)
+        }
+    }
+}
+
 impl From<Refusal> for ApiError {
     fn from(refusal: Refusal) -> Self {
         let status = match refusal.code {
             Code::ModelNotFound => StatusCode::NOT_FOUND,
+            Code::ModelNotAllowed => StatusCode::FORBIDDEN,
             _ => StatusCode::BAD_REQUEST,
         };
         let mut error = Self::new(status, refusal.code.as_str(), refusal.message);
@@ -209,9 +290,13 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let body = Json(ErrorBody { error: self.error });
         let mut response = (self.status, body).into_response();
+        let headers = response.headers_mut();
         if let Some(after) = self.retry_after {
-            let seconds = HeaderValue::from(after.as_secs().max(1));
-            response.headers_mut().insert(header::RETRY_AFTER, seconds);
+            let seconds = after.as_secs_f64().ceil().max(1.0);
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds as u64));
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response
     }

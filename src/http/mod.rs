@@ -1,10 +1,14 @@
 //! HTTP: the route table, thin handlers, extractors, server-sent events and errors.
 
+mod admin;
+mod auth;
 mod body;
+mod browser;
 mod error;
 mod health;
 mod intake;
 mod models;
+mod rates;
 mod request_id;
 mod responses;
 mod router;
@@ -12,8 +16,10 @@ mod serve;
 mod sse;
 mod state;
 mod stored;
+mod tls;
 mod unknown;
 
 pub use router::router;
 pub use serve::serve;
 pub use state::{AppState, HttpOptions};
+pub use tls::{Tls, TlsError, TlsFiles};

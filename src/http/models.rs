@@ -1,19 +1,25 @@
 //! `/v1/models`.
 
 use axum::{
-    Json,
+    Extension, Json,
     extract::{Path, State, rejection::PathRejection},
 };
 
 use super::{AppState, error::ApiError};
 use crate::{
+    auth::Caller,
     responses::ServedModel,
+    translate::Refusal,
     wire::{Model, ModelList},
 };
 
-/// `GET /v1/models`.
-pub(super) async fn list(State(state): State<AppState>) -> Json<ModelList> {
+/// `GET /v1/models`: those that the key may use.
+pub(super) async fn list(
+    State(state): State<AppState>,
+    Extension(caller): Extension<Caller>,
+) -> Json<ModelList> {
     let models = state.service.models().iter();
+    let models = models.filter(|model| caller.may_use(&model.id));
     Json(ModelList {
         object: "list",
         data: models.map(|model| object(model)).collect(),
@@ -23,10 +29,15 @@ pub(super) async fn list(State(state): State<AppState>) -> Json<ModelList> {
 /// `GET /v1/models/{id}`; ids may hold slashes.
 pub(super) async fn retrieve(
     State(state): State<AppState>,
+    Extension(caller): Extension<Caller>,
     id: Result<Path<String>, PathRejection>,
 ) -> Result<Json<Model>, ApiError> {
     let Path(id) = id.map_err(|_| ApiError::bad_path())?;
-    Ok(Json(object(state.service.models().get(&id)?)))
+    let model = state.service.models().get(&id)?;
+    match caller.may_use(&model.id) {
+        true => Ok(Json(object(model))),
+        false => Err(Refusal::model_not_allowed(&model.id).into()),
+    }
 }
 
 fn object(model: &ServedModel) -> Model {

@@ -1,17 +1,18 @@
 //! `/v1/responses`.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use axum::{
-    Json,
+    Extension, Json,
     body::Bytes,
     extract::State,
     http::HeaderValue,
     response::{IntoResponse, Response},
 };
 
-use super::{AppState, body::JsonBody, error::ApiError, sse};
+use super::{AppState, body::JsonBody, error::ApiError, rates, sse};
 use crate::{
+    auth::Caller,
     conversation::Status,
     responses::{CreateError, Prepared, RunningTurn},
     translate::{inbound, outbound, parse},
@@ -21,11 +22,30 @@ use crate::{
 /// `POST /v1/responses`. Every check comes before the first byte of a stream.
 pub(super) async fn create(
     State(state): State<AppState>,
+    Extension(caller): Extension<Caller>,
     JsonBody(body): JsonBody,
-) -> Result<Response, ApiError> {
+) -> Response {
+    let allowance = caller.allowance.clone();
+    let mut answer = answer(&state, caller, body).await.into_response();
+    if let Some(allowance) = allowance {
+        rates::add(answer.headers_mut(), &allowance.standing(Instant::now()));
+    }
+    answer
+}
+
+async fn answer(state: &AppState, caller: Caller, body: Bytes) -> Result<Response, ApiError> {
+    let permit = caller
+        .allowance
+        .as_ref()
+        .map(|left| left.admit(Instant::now()));
+    let permit = permit.transpose()?;
     let refuse = |error| ApiError::of_create(error, state.options.retry_after);
-    let Ready { prepared, stream } = ready(&state, body).await.map_err(refuse)?;
-    let turn = state.service.start(prepared).await.map_err(refuse)?;
+    let Ready { prepared, stream } = ready(state, caller, body).await.map_err(refuse)?;
+    let turn = state
+        .service
+        .start(prepared, permit)
+        .await
+        .map_err(refuse)?;
     let warm = HeaderValue::from(turn.cached_tokens());
     let temperature = turn.temperature();
     let mut response = match stream {
@@ -58,14 +78,14 @@ struct Ready {
 
 /// Parses, checks, renders and tokenises, on a thread where that holds nobody up, and not for more
 /// requests at once than there are processors.
-async fn ready(state: &AppState, body: Bytes) -> Result<Ready, CreateError> {
+async fn ready(state: &AppState, caller: Caller, body: Bytes) -> Result<Ready, CreateError> {
     let permit = Arc::clone(&state.preparing).acquire_owned().await;
     let worker = state.clone();
     let span = tracing::Span::current();
     let work = move || {
         // Held until the work is done, even if nobody waits for it any more.
         let _permit = permit;
-        span.in_scope(|| prepare(&worker, &body))
+        span.in_scope(|| prepare(&worker, &caller, &body))
     };
     let done = blocking(work).await;
     done.unwrap_or(Err(CreateError::ShuttingDown))
@@ -86,12 +106,12 @@ pub(super) async fn blocking<T: Send + 'static>(
     )
 }
 
-fn prepare(state: &AppState, body: &[u8]) -> Result<Ready, CreateError> {
+fn prepare(state: &AppState, caller: &Caller, body: &[u8]) -> Result<Ready, CreateError> {
     let parsed = parse::parse::<CreateRequest>(body)?;
     state.unknown_fields.log(&parsed.unknown);
     let request = parsed.value;
     let stream = request.stream.unwrap_or(false);
     let turn = inbound::turn(request)?;
-    let prepared = state.service.prepare(turn)?;
+    let prepared = state.service.prepare(caller, turn)?;
     Ok(Ready { prepared, stream })
 }

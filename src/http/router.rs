@@ -13,10 +13,16 @@ use tower_http::{
 };
 use tracing::Level;
 
-use super::{AppState, error, health, intake, models, request_id, responses, stored};
+use super::{
+    AppState, admin, auth, browser, error, health, intake, models, request_id, responses, stored,
+};
 
-/// The API, which is served both under `/v1` and without it.
-fn api() -> Router<AppState> {
+/// The API, which is served both under `/v1` and without it, to those who may come in. Nothing of a
+/// body is read for others.
+fn api(state: &AppState) -> Router<AppState> {
+    let admin = Router::new()
+        .route("/admin/responses", get(admin::responses))
+        .layer(middleware::from_fn(auth::require_admin));
     Router::new()
         .route("/responses", post(responses::create))
         .route(
@@ -26,14 +32,19 @@ fn api() -> Router<AppState> {
         .route("/responses/{id}/input_items", get(stored::input_items))
         .route("/models", get(models::list))
         .route("/models/{*id}", get(models::retrieve))
+        .merge(admin)
+        .layer(RequestDecompressionLayer::new())
+        .layer(RequestBodyLimitLayer::new(state.options.max_body_bytes))
+        .layer(middleware::from_fn_with_state(state.clone(), intake::check))
+        .layer(middleware::from_fn_with_state(state.clone(), auth::admit))
 }
 
 /// The whole server.
 pub fn router(state: AppState) -> Router {
     let routes = Router::new()
         .route("/health", get(health::health))
-        .merge(api())
-        .nest("/v1", api())
+        .merge(api(&state))
+        .nest("/v1", api(&state))
         .fallback(error::unknown_route)
         .method_not_allowed_fallback(error::wrong_method);
     surround(routes, &state).with_state(state)
@@ -44,9 +55,11 @@ fn surround(routes: Router<AppState>, state: &AppState) -> Router<AppState> {
     let respond = DefaultOnResponse::new().level(Level::INFO);
     let new_id = request_id::NewRequestId::new(state.entropy.clone());
     routes
-        .layer(RequestDecompressionLayer::new())
-        .layer(RequestBodyLimitLayer::new(state.options.max_body_bytes))
-        .layer(middleware::from_fn_with_state(state.clone(), intake::check))
+        .layer(browser::cors(&state.options))
+        .layer(middleware::from_fn_with_state(
+            state.clone(),
+            browser::check,
+        ))
         .layer(CatchPanicLayer::custom(error::panicked))
         .layer(PropagateRequestIdLayer::x_request_id())
         .layer(

@@ -1,6 +1,7 @@
 //! Serving until told to stop.
 
 use std::{
+    fmt::Debug,
     future::{self, IntoFuture as _},
     io,
     pin::pin,
@@ -8,15 +9,19 @@ use std::{
     time::Duration,
 };
 
-use axum::serve::ListenerExt as _;
-use tokio::{net::TcpListener, sync::oneshot, time};
+use axum::serve::{Listener, ListenerExt as _};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::oneshot,
+    time,
+};
 
-use super::{AppState, router};
+use super::{AppState, Tls, router};
 
 /// Of the time to stop in, what is kept for telling clients the end.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// Serves until `signal`. Then accepts nothing more, lets running turns go on within `grace`, ends
+/// Serves, over TLS if so told, until `signal`. Then accepts nothing more, lets running turns go on within `grace`, ends
 /// those that are left so that each still gets its terminal event, and returns after `grace` at
 /// the latest.
 ///
@@ -24,17 +29,38 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// When the listener fails.
 pub async fn serve(
     listener: TcpListener,
+    tls: Option<&Tls>,
+    state: AppState,
+    signal: impl Future<Output = ()> + Send + 'static,
+    grace: Duration,
+) -> io::Result<()> {
+    match tls {
+        None => {
+            let listener = listener.tap_io(|stream| send_at_once(stream));
+            serve_on(listener, state, signal, grace).await
+        }
+        Some(tls) => {
+            let listener = tls.listen(listener);
+            let listener = listener.tap_io(|stream| send_at_once(stream.get_ref().0));
+            serve_on(listener, state, signal, grace).await
+        }
+    }
+}
+
+/// A token is a small packet that must not wait for the next.
+fn send_at_once(stream: &TcpStream) {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "TCP_NODELAY could not be set");
+    }
+}
+
+async fn serve_on<L: Listener<Addr: Debug>>(
+    listener: L,
     state: AppState,
     signal: impl Future<Output = ()> + Send + 'static,
     grace: Duration,
 ) -> io::Result<()> {
     let service = Arc::clone(&state.service);
-    let listener = listener.tap_io(|stream| {
-        // A token is a small packet that must not wait for the next.
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "TCP_NODELAY could not be set");
-        }
-    });
     let (stopping, stopped) = oneshot::channel();
     let stop = async move {
         signal.await;

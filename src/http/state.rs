@@ -5,13 +5,17 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::Semaphore;
 
 use super::unknown::UnknownFields;
-use crate::{clock::Entropy, limits, responses::Service};
+use crate::{auth::Gate, clock::Entropy, limits, responses::Service};
 
 /// Settings of the HTTP side.
 #[derive(Debug, Clone)]
 pub struct HttpOptions {
     /// Largest request body, after decompression.
     pub max_body_bytes: usize,
+    /// Names under which the server may be called beside those of its own machine; `None` for any.
+    pub hosts: Option<Vec<String>>,
+    /// Origins whose pages may call the server; `*` for all.
+    pub cors_origins: Vec<String>,
     /// A stream that is silent for this long sends a comment, so that nobody between takes it for
     /// dead.
     pub keep_alive: Duration,
@@ -26,6 +30,8 @@ impl Default for HttpOptions {
     fn default() -> Self {
         Self {
             max_body_bytes: limits::BODY_BYTES_MAX,
+            hosts: Some(Vec::new()),
+            cors_origins: Vec::new(),
             keep_alive: Duration::from_secs(10),
             in_progress_repeat: Duration::from_secs(30),
             retry_after: Duration::from_secs(1),
@@ -37,6 +43,7 @@ impl Default for HttpOptions {
 #[derive(Clone)]
 pub struct AppState {
     pub(super) service: Arc<Service>,
+    pub(super) gate: Arc<Gate>,
     pub(super) options: Arc<HttpOptions>,
     pub(super) entropy: Arc<dyn Entropy>,
     pub(super) unknown_fields: Arc<UnknownFields>,
@@ -45,11 +52,18 @@ pub struct AppState {
 }
 
 impl AppState {
-    /// The state of a server of `service`; `entropy` makes request ids.
-    pub fn new(service: Arc<Service>, options: HttpOptions, entropy: Arc<dyn Entropy>) -> Self {
+    /// The state of a server of `service` for those whom `gate` lets in; `entropy` makes request
+    /// ids.
+    pub fn new(
+        service: Arc<Service>,
+        gate: Arc<Gate>,
+        options: HttpOptions,
+        entropy: Arc<dyn Entropy>,
+    ) -> Self {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             service,
+            gate,
             options: Arc::new(options),
             entropy,
             unknown_fields: Arc::default(),

@@ -1,7 +1,7 @@
 //! `/v1/responses/{id}`: responses that are stored.
 
 use axum::{
-    Json,
+    Extension, Json,
     extract::{
         Path, Query, State,
         rejection::{PathRejection, QueryRejection},
@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::{AppState, error::ApiError, responses::blocking};
 use crate::{
+    auth::Caller,
     id::ResponseId,
     responses::Service,
     session::LogError,
@@ -21,27 +22,30 @@ use crate::{
 };
 
 type IdPath = Result<Path<String>, PathRejection>;
-type Pairs = Result<Query<Vec<(String, String)>>, QueryRejection>;
+/// A query, name by name.
+pub(super) type Pairs = Result<Query<Vec<(String, String)>>, QueryRejection>;
 
 /// `GET /v1/responses/{id}`.
 pub(super) async fn retrieve(
     State(state): State<AppState>,
+    Extension(caller): Extension<Caller>,
     id: IdPath,
     query: Pairs,
 ) -> Result<Response, ApiError> {
     let id = parse_id(id)?;
     refuse_replay(&pairs(query)?)?;
-    let body = read(&state, move |service| service.response(id)).await?;
+    let body = read(&state, move |service| service.response(&caller, id)).await??;
     Ok(([(header::CONTENT_TYPE, "application/json")], body).into_response())
 }
 
 /// `DELETE /v1/responses/{id}`.
 pub(super) async fn delete(
     State(state): State<AppState>,
+    Extension(caller): Extension<Caller>,
     id: IdPath,
 ) -> Result<Json<Deleted>, ApiError> {
     let id = parse_id(id)?;
-    state.service.delete(id).await?;
+    state.service.delete(&caller, id).await?;
     Ok(Json(Deleted {
         id: id.to_string(),
         object: "response",
@@ -52,12 +56,13 @@ pub(super) async fn delete(
 /// `GET /v1/responses/{id}/input_items`.
 pub(super) async fn input_items(
     State(state): State<AppState>,
+    Extension(caller): Extension<Caller>,
     id: IdPath,
     query: Pairs,
 ) -> Result<Json<ItemList>, ApiError> {
     let id = parse_id(id)?;
     let page = Page::of_query(&pairs(query)?)?;
-    let texts = read(&state, move |service| service.input_items(id)).await?;
+    let texts = read(&state, move |service| service.input_items(&caller, id)).await??;
     let items: Result<Vec<Value>, _> = texts
         .iter()
         .map(|text| serde_json::from_str(text))
@@ -72,7 +77,7 @@ fn parse_id(id: IdPath) -> Result<ResponseId, ApiError> {
     id.parse().map_err(|_| ApiError::no_response())
 }
 
-fn pairs(query: Pairs) -> Result<Vec<(String, String)>, ApiError> {
+pub(super) fn pairs(query: Pairs) -> Result<Vec<(String, String)>, ApiError> {
     query
         .map(|Query(pairs)| pairs)
         .map_err(|_| ApiError::bad_query())
@@ -92,13 +97,12 @@ fn refuse_replay(query: &[(String, String)]) -> Result<(), Refusal> {
     }
 }
 
-async fn read<T: Send + 'static>(
+/// Does work that reads from the disk, where that holds nobody up.
+pub(super) async fn read<T: Send + 'static>(
     state: &AppState,
-    work: impl FnOnce(&Service) -> Result<T, LogError> + Send + 'static,
+    work: impl FnOnce(&Service) -> T + Send + 'static,
 ) -> Result<T, ApiError> {
     let service = state.service.clone();
-    match blocking(move || work(&service)).await {
-        Some(done) => Ok(done?),
-        None => Err(ApiError::shutting_down()),
-    }
+    let done = blocking(move || work(&service)).await;
+    done.ok_or_else(ApiError::shutting_down)
 }

@@ -1,6 +1,7 @@
 //! The service: what each operation of the API does, independent of HTTP.
 
 mod continuation;
+mod listing;
 mod models;
 mod past;
 mod prepare;
@@ -11,6 +12,7 @@ mod run;
 mod settings;
 
 pub use continuation::Temperature;
+pub use listing::Summary;
 pub use models::{Models, ServedModel, longest_token_bytes};
 pub use prepare::Prepared;
 pub use run::{RunningTurn, TurnEvent};
@@ -19,6 +21,7 @@ pub use settings::{SamplingDefaults, settle};
 use std::{sync::Arc, time::Duration};
 
 use crate::{
+    auth::{Caller, Permit},
     clock::{Clock, Entropy},
     conversation::Turn,
     id::ResponseId,
@@ -80,25 +83,31 @@ impl Service {
     ///
     /// # Errors
     /// When the model is not there or cannot answer this.
-    pub fn prepare(&self, turn: Turn) -> Result<Prepared, CreateError> {
-        prepare::prepare(self, turn)
+    pub fn prepare(&self, caller: &Caller, turn: Turn) -> Result<Prepared, CreateError> {
+        prepare::prepare(self, caller, turn)
     }
 
     /// Begins a turn: waits only until the engine has it, not until it has a place there, and until
-    /// the response that it continues is held.
+    /// the response that it continues is held. The permit, if the key needs one, is held until the
+    /// end.
     ///
     /// # Errors
     /// When the engine does not take the job, or that response has gone.
-    pub async fn start(&self, prepared: Prepared) -> Result<RunningTurn, CreateError> {
-        run::run(prepared, &self.log, Arc::clone(&self.clock)).await
+    pub async fn start(
+        &self,
+        prepared: Prepared,
+        permit: Option<Permit>,
+    ) -> Result<RunningTurn, CreateError> {
+        run::run(prepared, permit, &self.log, Arc::clone(&self.clock)).await
     }
 
     /// A stored response as it was answered, as JSON text. Reads from the disk.
     ///
     /// # Errors
     /// [`LogError::NotFound`] and the log's own.
-    pub fn response(&self, id: ResponseId) -> Result<String, LogError> {
-        let stored = self.log.response(&past::ACCESS, past::session_of(id))?;
+    pub fn response(&self, caller: &Caller, id: ResponseId) -> Result<String, LogError> {
+        let access = past::readable(caller);
+        let stored = self.log.response(&access, past::session_of(id))?;
         Ok(stored.body)
     }
 
@@ -107,17 +116,32 @@ impl Service {
     ///
     /// # Errors
     /// As [`Service::response`].
-    pub fn input_items(&self, id: ResponseId) -> Result<Vec<String>, LogError> {
-        self.log.input_items(&past::ACCESS, past::session_of(id))
+    pub fn input_items(&self, caller: &Caller, id: ResponseId) -> Result<Vec<String>, LogError> {
+        let access = past::readable(caller);
+        self.log.input_items(&access, past::session_of(id))
     }
 
     /// Deletes a stored response; returns when that is durable.
     ///
     /// # Errors
     /// As [`Service::response`].
-    pub async fn delete(&self, id: ResponseId) -> Result<(), LogError> {
-        let deleted = self.log.delete(past::ACCESS, past::session_of(id));
-        deleted.await
+    pub async fn delete(&self, caller: &Caller, id: ResponseId) -> Result<(), LogError> {
+        let access = past::readable(caller);
+        self.log.delete(access, past::session_of(id)).await
+    }
+
+    /// A part of the visible responses of one owner, or of none: newest first, after the response
+    /// `after`. Reads from the disk.
+    ///
+    /// # Errors
+    /// [`LogError::NotFound`] if there is no response `after`; the log's own.
+    pub fn list(
+        &self,
+        owner: Option<&str>,
+        after: Option<ResponseId>,
+        limit: usize,
+    ) -> Result<Vec<Summary>, LogError> {
+        listing::list(&self.log, owner, after, limit)
     }
 
     /// Takes no more turns, lets those that run go on for `grace`, and then ends them.

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 
 use super::CreateError;
 use crate::{
+    auth::Caller,
     conversation::Item,
     id::ResponseId,
     session::{
@@ -13,8 +14,22 @@ use crate::{
     translate::{Refusal, stored},
 };
 
-/// Everybody sees what was created without a key, and nothing else.
-pub(super) const ACCESS: Access = Access::Owned(None);
+/// What a caller may read and delete.
+pub(super) fn readable(caller: &Caller) -> Access {
+    access(caller, caller.reads_all)
+}
+
+/// What a caller may continue.
+pub(super) fn continuable(caller: &Caller) -> Access {
+    access(caller, caller.continues_all)
+}
+
+fn access(caller: &Caller, all: bool) -> Access {
+    match all {
+        true => Access::All,
+        false => Access::Owned(caller.owner.as_deref().map(str::to_owned)),
+    }
+}
 
 /// The name that the log has for a response.
 pub(super) fn session_of(id: ResponseId) -> SessionId {
@@ -33,12 +48,16 @@ pub(super) struct Past {
 
 impl Past {
     /// Reads what leads to a response.
-    pub(super) fn load(log: &SessionLog, id: ResponseId) -> Result<Self, CreateError> {
-        let id = session_of(id);
-        let parent = log.continuation(&ACCESS, id).map_err(refusal_of)?;
+    pub(super) fn load(
+        log: &SessionLog,
+        caller: &Caller,
+        id: ResponseId,
+    ) -> Result<Self, CreateError> {
+        let (id, access) = (session_of(id), continuable(caller));
+        let parent = log.continuation(&access, id).map_err(refusal_of)?;
         let history = log.history(id).or_else(|error| {
             // A deletion may have come between.
-            log.response_record(&ACCESS, id).map_err(refusal_of)?;
+            log.response_record(&access, id).map_err(refusal_of)?;
             Err(CreateError::from(error))
         })?;
         let (mut before, mut answer) = (Vec::new(), Vec::new());

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use sha2::{Digest as _, Sha256};
+
 use super::{
     CreateError, ServedModel, Service,
     past::{self, Past},
@@ -9,6 +11,7 @@ use super::{
     settings,
 };
 use crate::{
+    auth::Caller,
     cache::CacheScope,
     conversation::{Record, Status, Turn},
     engine::Job,
@@ -35,13 +38,18 @@ pub(super) struct Beginning {
     pub(super) head_digest: [u8; 32],
 }
 
-pub(super) fn prepare(service: &Service, mut turn: Turn) -> Result<Prepared, CreateError> {
+pub(super) fn prepare(
+    service: &Service,
+    caller: &Caller,
+    mut turn: Turn,
+) -> Result<Prepared, CreateError> {
     turn.store &= !service.log.bounds().persistence_disabled();
-    let past = turn.previous.map(|id| Past::load(&service.log, id));
+    let past = turn.previous.map(|id| Past::load(&service.log, caller, id));
     let past = past.transpose()?;
     let named = turn.model.as_deref();
     let parents = past.as_ref().map(|past| past.parent.record.model.as_str());
     let model = Arc::clone(service.models.resolve(named.or(parents))?);
+    refuse_forbidden(&model, caller)?;
     let created_at = service.clock.now();
     let prompt = Prompt::of(&model, &turn, past.as_ref(), created_at)?;
     let room = room_after(&model, prompt.tokens.len())?;
@@ -63,7 +71,11 @@ pub(super) fn prepare(service: &Service, mut turn: Turn) -> Result<Prepared, Cre
         output: Vec::new(),
         usage: None,
     };
-    let session = beginning(&record, past.as_ref(), &prompt);
+    let owner = match &past {
+        Some(past) if caller.continues_all => past.parent.record.owner.clone(),
+        _ => caller.owner.as_deref().map(str::to_owned),
+    };
+    let session = beginning(&record, owner, past.as_ref(), &prompt);
     let job = Job {
         prompt: prompt.tokens,
         max_new_tokens: wanted.map_or(room, |wanted| wanted.min(room)),
@@ -72,7 +84,7 @@ pub(super) fn prepare(service: &Service, mut turn: Turn) -> Result<Prepared, Cre
             true => Arc::new([]),
             false => Arc::clone(&model.end_tokens),
         },
-        cache_scope: CacheScope::default(),
+        cache_scope: cache_scope(caller),
     };
     Ok(Prepared {
         model,
@@ -82,12 +94,17 @@ pub(super) fn prepare(service: &Service, mut turn: Turn) -> Result<Prepared, Cre
     })
 }
 
-fn beginning(record: &Record, past: Option<&Past>, prompt: &Prompt) -> Beginning {
+fn beginning(
+    record: &Record,
+    owner: Option<String>,
+    past: Option<&Past>,
+    prompt: &Prompt,
+) -> Beginning {
     let (fork, shared) = prompt.fork.unzip();
     Beginning {
         opening: Opening {
             id: past::session_of(record.id),
-            owner: None,
+            owner,
             model: record.model.clone(),
             fork,
             continues: past.map(|past| past.id),
@@ -99,6 +116,25 @@ fn beginning(record: &Record, past: Option<&Past>, prompt: &Prompt) -> Beginning
         },
         prompt: prompt.tokens[shared.unwrap_or(0)..].to_vec(),
         head_digest: prompt.head_digest,
+    }
+}
+
+/// Keys that do not share the cache have a part of it each.
+fn cache_scope(caller: &Caller) -> CacheScope {
+    match &caller.owner {
+        Some(owner) if !caller.shares_cache => {
+            let digest = Sha256::digest(owner.as_bytes());
+            let first = digest.first_chunk().copied().unwrap_or_default();
+            CacheScope(u64::from_le_bytes(first))
+        }
+        _ => CacheScope::default(),
+    }
+}
+
+fn refuse_forbidden(model: &ServedModel, caller: &Caller) -> Result<(), Refusal> {
+    match caller.may_use(&model.id) {
+        true => Ok(()),
+        false => Err(Refusal::model_not_allowed(&model.id)),
     }
 }
 

@@ -3,7 +3,7 @@
 //! Each turn runs in a task of its own, so that its end is dealt with even when nobody listens any
 //! more. A client that has gone closes the channel, which ends the turn at the next event.
 
-use std::{panic::AssertUnwindSafe, sync::Arc};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Instant};
 
 use futures::FutureExt as _;
 use tokio::sync::mpsc;
@@ -11,6 +11,7 @@ use tracing::Instrument as _;
 
 use super::{CreateError, Prepared, Temperature, reader::Reader, recording::Recording};
 use crate::{
+    auth::Permit,
     clock::Clock,
     conversation::{Answer, AnswerEvent, Failure, ItemStatus, Piece, Record, Status, Usage},
     engine::{Finish, SubmitError, TokenEvent, TokenStream},
@@ -101,6 +102,7 @@ pub(super) enum Ending {
 /// Submits a turn's job, unless its end could not be stored anyway, and, once the engine has it, begins its session and lets the turn run.
 pub(super) async fn run(
     prepared: Prepared,
+    permit: Option<Permit>,
     log: &SessionLog,
     clock: Arc<dyn Clock>,
 ) -> Result<RunningTurn, CreateError> {
@@ -129,6 +131,7 @@ pub(super) async fn run(
         record: record.clone(),
         clock,
         recording,
+        permit,
         listener: sender,
     };
     tokio::spawn(task.run(tokens).in_current_span());
@@ -176,6 +179,7 @@ struct TurnTask {
     record: Record,
     clock: Arc<dyn Clock>,
     recording: Recording,
+    permit: Option<Permit>,
     listener: mpsc::Sender<TurnEvent>,
 }
 
@@ -240,6 +244,11 @@ impl TurnTask {
 
     /// The one place where a turn ends. The client learns of it last, when it is durable.
     async fn end(mut self, ending: Ending) {
+        // Before the client knows, so that its next request finds the place free.
+        if let Some(permit) = self.permit.take() {
+            let tokens = self.usage.input_tokens + self.usage.output_tokens;
+            permit.charge(tokens, Instant::now());
+        }
         let status = match ending {
             Ending::EndToken(_) | Ending::StopText => Status::Completed,
             Ending::MaxTokens | Ending::ContextFull => Status::Cut,

@@ -37,6 +37,8 @@ pub enum Code {
     PersistenceDisabled,
     /// No such model is loaded.
     ModelNotFound,
+    /// The key may not use this model.
+    ModelNotAllowed,
     /// The model cannot do this.
     UnsupportedModel,
     /// The model's chat template refused the conversation.
@@ -59,6 +61,7 @@ impl Code {
             Self::PreviousResponseNotFound => "previous_response_not_found",
             Self::PersistenceDisabled => "persistence_disabled",
             Self::ModelNotFound => "model_not_found",
+            Self::ModelNotAllowed => "model_not_allowed",
             Self::UnsupportedModel => "unsupported_model",
             Self::TemplateRefused => "template_refused",
             Self::ContextLengthExceeded => "context_length_exceeded",
@@ -82,6 +85,12 @@ impl Refusal {
             param: Some(clip(param.into())),
             ..Self::new(code, message)
         }
+    }
+
+    /// The key may not use this model.
+    pub fn model_not_allowed(model: &str) -> Self {
+        let message = format!("This key may not use the model `{model}`.");
+        Self::of(Code::ModelNotAllowed, "model", message)
     }
 
     /// There is no response to continue, for whatever reason: all reasons look the same.

@@ -19,7 +19,8 @@ use std::{
 use reqwest::{Response, header::CONTENT_TYPE};
 use serde_json::Value;
 use stemma::{
-    http::{self, AppState, HttpOptions},
+    auth::Gate,
+    http::{self, AppState, HttpOptions, Tls},
     responses::{Models, Service},
     session::{LogOptions, SessionLog, memory::MemoryStorage},
 };
@@ -40,6 +41,7 @@ pub(crate) struct Setup {
     pub(crate) shutdown_grace: Duration,
     pub(crate) entropy: Arc<Entropy>,
     pub(crate) log: SessionLog,
+    pub(crate) gate: Arc<Gate>,
 }
 
 impl Default for Setup {
@@ -50,6 +52,7 @@ impl Default for Setup {
             shutdown_grace: Duration::from_secs(1),
             entropy: Arc::default(),
             log: in_memory(),
+            gate: Arc::new(Gate::open(false)),
         }
     }
 }
@@ -70,6 +73,11 @@ impl Setup {
 
     /// Starts the server.
     pub(crate) async fn start(self) -> TestApp {
+        self.start_over(None).await
+    }
+
+    /// Starts the server, over TLS if so told.
+    pub(crate) async fn start_over(self, tls: Option<&'static Tls>) -> TestApp {
         let memories = self.models.iter().map(Script::memories).collect();
         let models = self.models.into_iter().map(Script::serve).collect();
         let models = Models::new(models).expect("models with different names");
@@ -77,6 +85,7 @@ impl Setup {
         let service = Service::new(models, self.log, clock, self.entropy);
         let state = AppState::new(
             Arc::new(service),
+            self.gate,
             self.options,
             Arc::new(Entropy::default()),
         );
@@ -86,7 +95,7 @@ impl Setup {
         let signal = async {
             let _ = stopped.await;
         };
-        let served = http::serve(listener, state, signal, self.shutdown_grace);
+        let served = http::serve(listener, tls, state, signal, self.shutdown_grace);
         TestApp {
             url: format!("http://{address}"),
             client: reqwest::Client::new(),

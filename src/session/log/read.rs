@@ -201,6 +201,16 @@ impl SessionLog {
         Ok(listed)
     }
 
+    /// The place of a visible response of one owner in the log, by which listings are continued.
+    ///
+    /// # Errors
+    /// [`LogError::NotFound`] if there is no such response.
+    pub fn place(&self, owner: Option<&str>, id: SessionId) -> Result<u64, LogError> {
+        let access = Access::Owned(owner.map(str::to_owned));
+        let (head, _) = self.visible(&access, id)?;
+        head.ordinal.ok_or(LogError::NotFound)
+    }
+
     /// Where a fork may begin whose prompt has the first `tokens` of a session's own tokens, and
     /// how many of them that includes; `None` if there is no such place.
     ///

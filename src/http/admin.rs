@@ -1,0 +1,74 @@
+//! `/v1/admin`: what operators see of everybody's responses.
+
+use axum::{Json, extract::State};
+use serde_json::json;
+
+use super::{
+    AppState,
+    error::ApiError,
+    stored::{self, Pairs},
+};
+use crate::{
+    responses::Summary,
+    session::LogError,
+    translate::{Code, Refusal, page::Page},
+    wire::ItemList,
+};
+
+/// `GET /v1/admin/responses`: the responses of the key `owner`, or of none; newest first.
+pub(super) async fn responses(
+    State(state): State<AppState>,
+    query: Pairs,
+) -> Result<Json<ItemList>, ApiError> {
+    let query = stored::pairs(query)?;
+    let page = Page::of_query(&query)?;
+    if page.ascending {
+        return Err(Refusal::of(
+            Code::InvalidValue,
+            "order",
+            "Only `desc` is supported here.",
+        )
+        .into());
+    }
+    let owner = query.into_iter().find(|(name, _)| name == "owner");
+    let owner = owner
+        .map(|(_, owner)| owner)
+        .filter(|owner| !owner.is_empty());
+    let after = page.after.as_ref().map(|after| after.parse());
+    let after = after.transpose().map_err(|_| no_such_after())?;
+    let limit = page.limit;
+    let listed = stored::read(&state, move |service| {
+        // One more tells whether there are more.
+        service.list(owner.as_deref(), after, limit + 1)
+    });
+    let mut summaries = match listed.await? {
+        Err(LogError::NotFound) => return Err(no_such_after().into()),
+        listed => listed?,
+    };
+    let has_more = summaries.len() > limit;
+    summaries.truncate(limit);
+    let id = |summary: Option<&Summary>| summary.map(|summary| summary.id.to_string());
+    Ok(Json(ItemList {
+        object: "list",
+        first_id: id(summaries.first()),
+        last_id: id(summaries.last()),
+        data: summaries.iter().map(object).collect(),
+        has_more,
+    }))
+}
+
+fn no_such_after() -> Refusal {
+    let message = "`after` is the id of no response of this list.";
+    Refusal::of(Code::InvalidValue, "after", message)
+}
+
+fn object(summary: &Summary) -> serde_json::Value {
+    json!({
+        "id": summary.id.to_string(),
+        "object": "response.summary",
+        "owner": summary.owner,
+        "model": summary.model,
+        "created_at": summary.created_at_ms.div_euclid(1000),
+        "bytes": summary.bytes,
+    })
+}
