@@ -45,6 +45,13 @@ fn append(sessions: &Path, lines: &str) -> io::Result<()> {
     file.sync_all()
 }
 
+/// Takes them over to a copy of the log.
+pub(super) fn copy(sessions: &Path, to: &Path) -> anyhow::Result<()> {
+    let ids: Result<Vec<KeyId>, _> = read(sessions)?.iter().map(|id| KeyId::new(id)).collect();
+    let ids = ids.with_context(|| sessions.join(FILE).display().to_string())?;
+    add(to, ids.iter())
+}
+
 /// All of them.
 pub(super) fn read(sessions: &Path) -> anyhow::Result<BTreeSet<String>> {
     let path = sessions.join(FILE);
@@ -71,5 +78,11 @@ mod tests {
         let text = fs::read_to_string(sessions.join(FILE)).expect("a file");
         assert_eq!(text, "b\na\n");
         assert!(read(&sessions).expect("readable").contains("a"));
+        let copied = folder.path().join("copy");
+        copy(&sessions, &copied).expect("copied");
+        assert_eq!(
+            read(&copied).expect("readable"),
+            read(&sessions).expect("readable")
+        );
     }
 }

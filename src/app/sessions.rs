@@ -8,6 +8,7 @@ use std::{
 
 use anyhow::{Context as _, bail};
 
+use super::key_ids;
 use crate::{
     cli::{SessionsArgs, SessionsCommand},
     session::{
@@ -38,7 +39,9 @@ pub(super) fn run(args: SessionsArgs) -> anyhow::Result<()> {
         },
         SessionsCommand::Import { file } => import(dir, &file),
         SessionsCommand::Backup { dest } => with_store(dir, |store| {
-            copied(&copy::back_up(store, &dest, &SledOptions::default())?)
+            let report = copy::back_up(store, &dest, &SledOptions::default())?;
+            key_ids::copy(dir, &dest)?;
+            copied(&report)
         }),
         SessionsCommand::Compact => {
             let store = open(dir)?;

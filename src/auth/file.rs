@@ -66,10 +66,7 @@ struct Entry {
 pub fn parse(text: &str) -> Result<Policy, PolicyError> {
     let reader = Reader { text };
     let file: File = toml::from_str(text).map_err(|error| {
-        reader.error(
-            error.span().unwrap_or_default(),
-            first_line(error.message()),
-        )
+        reader.error(error.span().unwrap_or_default(), redacted(error.message()))
     })?;
     let mut keys = BTreeMap::new();
     let mut hashes: HashMap<KeyHash, KeyId> = HashMap::new();
@@ -98,9 +95,15 @@ pub fn parse(text: &str) -> Result<Policy, PolicyError> {
     })
 }
 
-/// What the parser says beyond its first line quotes the file.
-fn first_line(message: &str) -> &str {
-    message.lines().next().unwrap_or_default()
+/// The first line of what the parser says, without texts that it quotes from the file.
+fn redacted(message: &str) -> String {
+    let line = message.lines().next().unwrap_or_default();
+    let outside_quotes: Vec<&str> = line.split('"').step_by(2).collect();
+    let words = outside_quotes.join("\"…\"");
+    let words = words
+        .split(' ')
+        .map(|word| if word.contains("sk-") { "…" } else { word });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 struct Reader<'a> {
@@ -278,6 +281,7 @@ mod tests {
             entry(&format!("expires = \"{secret}\"")),
             entry(&format!("max_concurrent = \"{secret}\"")),
             format!("hash = {secret}"),
+            format!("{secret} = 1"),
         ] {
             let error = parse(&text).expect_err(&text);
             assert!(!error.to_string().contains("verysecret"), "{error}");
