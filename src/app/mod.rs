@@ -7,6 +7,8 @@ mod key_ids;
 mod keys;
 mod models;
 mod open;
+#[cfg(feature = "scripted")]
+mod scripted;
 mod serve;
 mod sessions;
 mod signal;

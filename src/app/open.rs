@@ -68,6 +68,10 @@ pub(super) struct Opening<'a> {
 
 /// Finds, opens and loads a model.
 pub(super) fn open(name: &ModelName<'_>, opening: &Opening<'_>) -> anyhow::Result<ServedModel> {
+    #[cfg(feature = "scripted")]
+    if let Some(tokenizer) = name.source.strip_prefix("scripted:") {
+        return super::scripted::open(&name.id, Path::new(tokenizer), opening);
+    }
     let started = Instant::now();
     let path = load::resolve(
         name.source,

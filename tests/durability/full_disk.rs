@@ -7,10 +7,10 @@ use stemma::session::{LogError, SessionId};
 use super::turns;
 
 /// A small file system in memory, taken away again when dropped.
-struct SmallDisk(tempfile::TempDir);
+pub(super) struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
-    fn mount(mebibytes: u32) -> Result<Self, String> {
+    pub(super) fn mount(mebibytes: u32) -> Result<Self, String> {
         let dir = tempfile::tempdir().unwrap();
         let size = format!("size={mebibytes}m");
         let mounted = Command::new("mount")
@@ -23,7 +23,7 @@ impl SmallDisk {
         }
     }
 
-    fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         self.0.path()
     }
 }

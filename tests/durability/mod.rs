@@ -15,6 +15,7 @@ mod full_disk;
 mod kill;
 mod power_cut;
 mod preload;
+mod program;
 mod sync_faults;
 mod turns;
 

@@ -29,13 +29,13 @@ fn run(program: &str, args: &[&dyn AsRef<OsStr>]) -> Result<(), String> {
 }
 
 /// A mounted image of a journaled file system.
-struct Disk {
-    at: PathBuf,
+pub(super) struct Disk {
+    pub(super) at: PathBuf,
     image: PathBuf,
 }
 
 impl Disk {
-    fn make(image: PathBuf, at: PathBuf) -> Result<Self, String> {
+    pub(super) fn make(image: PathBuf, at: PathBuf) -> Result<Self, String> {
         fs::File::create(&image)
             .unwrap()
             .set_len(192 << 20)
@@ -48,6 +48,13 @@ impl Disk {
         fs::create_dir_all(&at).unwrap();
         run("mount", &[&"-o", &"loop", &image, &at])?;
         Ok(Self { at, image })
+    }
+
+    /// Cuts the power: mounts, in this disk's stead, what has reached its image by now.
+    pub(super) fn cut(self, copy: PathBuf, at: PathBuf) -> Result<Self, String> {
+        fs::copy(&self.image, &copy).unwrap();
+        drop(self);
+        Self::mount(copy, at)
     }
 }
 
@@ -78,10 +85,7 @@ fn cut(
     let writer = Writer::start(command);
     thread::sleep(Duration::from_millis(millis));
     let said = writer.kill();
-    let copied = dir.join("copy");
-    fs::copy(&disk.image, &copied).unwrap();
-    drop(disk);
-    Ok((said, Disk::mount(copied, dir.join("after"))?))
+    Ok((said, disk.cut(dir.join("copy"), dir.join("after"))?))
 }
 
 #[test]

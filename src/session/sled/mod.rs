@@ -177,10 +177,14 @@ impl SledStorage {
     fn try_commit(&self, writer: &mut Writer, batch: &Batch) -> Result<(), StorageError> {
         writer.state_durable(false, &self.paths)?;
         // The manifest states what is durable already, so it need not wait for the engine.
-        let manifest = &writer.manifest;
+        let (manifest, durable) = (&writer.manifest, writer.durable.commit);
         thread::scope(|scope| {
             let stated = scope.spawn(|| manifest.sync());
-            self.read(|engine| engine.write(&batch.writes))?;
+            let written = self.read(|engine| engine.write(&batch.writes));
+            if let Err(StorageError::Failed(_)) = written {
+                self.keep_readable(durable);
+            }
+            written?;
             sync_db(&writer.db, &self.paths)?;
             stated
                 .join()
@@ -194,25 +198,47 @@ impl SledStorage {
         self.reopen(writer)
     }
 
+    /// After a failed write the engine refuses reads of every page that the write had changed, and
+    /// those may be all. Opened again it does not. No commit follows, and readers still get the values
+    /// from before the write.
+    fn keep_readable(&self, durable: u64) {
+        let mut engine = self.engine.write().unwrap_or_else(PoisonError::into_inner);
+        engine.shut();
+        let opened = Engine::open(&self.paths.engine(), self.options.cache_bytes);
+        match opened.and_then(|opened| {
+            found_commit(&opened, durable)?;
+            Ok(opened)
+        }) {
+            Ok(opened) => *engine = opened,
+            Err(error) => tracing::error!(%error, "opening the session log again for reading"),
+        }
+    }
+
     /// Closes the engine and opens it again over the same file.
     fn reopen(&self, writer: &mut Writer) -> Result<(), StorageError> {
         let mut engine = self.engine.write().unwrap_or_else(PoisonError::into_inner);
         engine.shut();
         writer.sync(&self.paths)?;
         *engine = Engine::open(&self.paths.engine(), self.options.cache_bytes)?;
-        let found = load::<Totals>(&Opened(&engine), &Key::totals())?.unwrap_or_default();
-        let durable = writer.durable.commit;
-        if found.commit != durable && found.commit != durable + 1 {
-            return Err(StorageError::Failed(format!(
-                "after a full disk, commit {} was found where {durable} was durable",
-                found.commit
-            )));
-        }
+        let found = found_commit(&engine, writer.durable.commit)?;
         engine.flush()?;
         files::settle_tree(&self.paths.engine())?;
         writer.durable = found;
         Ok(())
     }
+}
+
+/// The totals in an engine that was opened again: of the commit that was durable, or of the one
+/// after it, which then was written in whole.
+fn found_commit(engine: &Engine, durable: u64) -> Result<Totals, StorageError> {
+    let found = load::<Totals>(&Opened(engine), &Key::totals())?.unwrap_or_default();
+    if found.commit != durable && found.commit != durable + 1 {
+        return Err(StorageError::Failed(format!(
+            "opened again, the log ends with commit {} where {durable} was durable",
+            found.commit
+        )));
+    }
+    Ok(found)
 }
 
 impl Writer {

@@ -1,0 +1,44 @@
+//! Power cuts under the program: its folder on a loop-mounted image, whose copy is what a disk holds.
+
+use std::time::Duration;
+
+use rand::RngExt;
+
+use super::{
+    heard::{Heard, Until},
+    server::{self, Server},
+    writers::Load,
+};
+use crate::durability::{power_cut::Disk, rounds, seeded};
+
+#[test]
+fn what_clients_were_told_survives_a_power_cut() {
+    let mut rng = seeded();
+    let mut told = 0;
+    for round in 0..rounds(2) {
+        let dir = tempfile::tempdir().unwrap();
+        let made = Disk::make(dir.path().join("image"), dir.path().join("before"));
+        let disk = match made {
+            Ok(disk) => disk,
+            Err(why) => return println!("skipped: it needs root and loop devices: {why}"),
+        };
+        let server = Server::start(server::scripted(&disk.at.join("sessions")));
+        let load = Load {
+            url: server.url.clone(),
+            seed: rng.random(),
+            scripted: true,
+        };
+        let mut heard = Heard::default();
+        let time = Duration::from_millis(rng.random_range(30..900));
+        heard.write_and_kill(server, &load, Until::After(time));
+        let after = disk.cut(dir.path().join("copy"), dir.path().join("after"));
+        let disk = after.unwrap();
+        let sessions = disk.at.join("sessions");
+        let server = Server::start(server::scripted(&sessions));
+        heard.assert_held(&server, true, &format!("round {round}"));
+        server.kill();
+        server::verify(&sessions);
+        told += heard.stored.len();
+    }
+    println!("{told} responses, none lost");
+}

@@ -1,0 +1,115 @@
+//! A process of the program, with a made-up model or a real one.
+
+use std::{
+    fs::File,
+    io::{BufRead, BufReader, Read, Seek, SeekFrom},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use stemma::load::{Sources, alias};
+
+/// Built with the feature that knows made-up models.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_stemma");
+
+/// The real model of these tests.
+const REAL: &str = "smollm2";
+
+/// The command that serves a made-up model over a folder of sessions.
+pub(super) fn scripted(sessions: &Path) -> Command {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let tokenizer = root.join("tests/data/tokenizer/chatml.json");
+    serve(sessions, &format!("m=scripted:{}", tokenizer.display()))
+}
+
+/// The command that serves a real model, if it is in the cache folder.
+pub(super) fn real(sessions: &Path) -> Result<Command, String> {
+    let cache = Sources::from_environment(|name| std::env::var(name).ok()).cache;
+    match alias::find(REAL).and_then(|alias| alias::cached(alias, &cache)) {
+        Some(_) => Ok(serve(sessions, &format!("m={REAL}"))),
+        None => Err(format!("{REAL} is not in {}", cache.display())),
+    }
+}
+
+fn serve(sessions: &Path, model: &str) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command
+        .args(["serve", "--port", "0", "--log", "warn", "--model", model])
+        .arg("--sessions")
+        .arg(sessions);
+    command
+}
+
+/// A server that listens.
+pub(super) struct Server {
+    child: Child,
+    errors: File,
+    pub(super) url: String,
+}
+
+impl Server {
+    /// Starts it; every start must succeed.
+    pub(super) fn start(mut command: Command) -> Self {
+        let errors = tempfile::tempfile().unwrap();
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(errors.try_clone().unwrap())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let out = child.stdout.take().unwrap();
+        BufReader::new(out).read_line(&mut line).unwrap();
+        let mut server = Self {
+            child,
+            errors,
+            url: String::new(),
+        };
+        match line.trim_end().strip_prefix("stemma listening on ") {
+            Some(url) => server.url = url.to_owned(),
+            None => panic!("no start: {}", server.errors()),
+        }
+        server
+    }
+
+    /// What it wrote on standard error.
+    pub(super) fn errors(&mut self) -> String {
+        let mut text = String::new();
+        self.errors.seek(SeekFrom::Start(0)).unwrap();
+        self.errors.read_to_string(&mut text).unwrap();
+        text
+    }
+
+    /// Kills it the hard way.
+    pub(super) fn kill(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        // One that has ended by itself is a failure that the clients have seen.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// What the program says of a store that no server has open; it must find nothing wrong.
+pub(super) fn verify(sessions: &Path) -> String {
+    let out = Command::new(PROGRAM)
+        .args(["sessions", "verify", "--sessions"])
+        .arg(sessions)
+        .output()
+        .unwrap();
+    let text = [out.stdout, out.stderr].concat();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    assert!(
+        out.status.success() && text.contains("all is well"),
+        "{text}"
+    );
+    text
+}

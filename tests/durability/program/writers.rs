@@ -1,0 +1,151 @@
+//! Clients that create, stream, continue and delete until their server is gone.
+
+use std::sync::{Arc, Mutex};
+
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+use reqwest::{Client, Response};
+use serde_json::{Value, json};
+
+use super::heard::{Heard, Turn};
+
+/// How many clients write at once.
+const CLIENTS: u64 = 16;
+
+/// The server has gone, or its answer broke off.
+#[derive(Debug)]
+pub(super) struct Gone;
+
+impl From<reqwest::Error> for Gone {
+    fn from(_: reqwest::Error) -> Self {
+        Self
+    }
+}
+
+/// What the clients of a server ask for.
+#[derive(Debug, Clone)]
+pub(super) struct Load {
+    pub(super) url: String,
+    pub(super) seed: u64,
+    /// Whether the model is the made-up one, whose answers are known.
+    pub(super) scripted: bool,
+}
+
+/// Writes until the server is gone; everything that was heard of it is in `heard`.
+pub(super) async fn write(load: &Load, heard: &Arc<Mutex<Heard>>) {
+    let client = Client::new();
+    let writers = (0..CLIENTS).map(|number| {
+        let writer = Writer {
+            client: client.clone(),
+            load: load.clone(),
+            heard: Arc::clone(heard),
+            rng: StdRng::seed_from_u64(load.seed ^ (number << 56)),
+            mine: Vec::new(),
+        };
+        tokio::spawn(writer.run(number))
+    });
+    for writer in writers.collect::<Vec<_>>() {
+        writer.await.unwrap();
+    }
+}
+
+struct Writer {
+    client: Client,
+    load: Load,
+    heard: Arc<Mutex<Heard>>,
+    rng: StdRng,
+    /// Ids of its own responses, and how many messages lead to each.
+    mine: Vec<(String, usize)>,
+}
+
+impl Writer {
+    async fn run(mut self, number: u64) {
+        for turn in 0.. {
+            let input = format!("client {number}, turn {turn}");
+            if self.turn(&input).await.is_err() {
+                return;
+            }
+            if self.rng.random_ratio(1, 6) && self.delete().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    async fn turn(&mut self, input: &str) -> Result<(), Gone> {
+        let previous = self.mine.last().cloned();
+        let previous = previous.filter(|_| self.rng.random_ratio(2, 3));
+        let messages = previous.as_ref().map_or(0, |(_, messages)| *messages) + 1;
+        let stream: bool = self.rng.random();
+        let mut request = json!({"input": input, "stream": stream});
+        if !self.load.scripted {
+            request["max_output_tokens"] = 4.into();
+        }
+        if let Some((id, _)) = previous {
+            request["previous_response_id"] = id.into();
+        }
+        let url = format!("{}/v1/responses", self.load.url);
+        let answer = self.client.post(url).json(&request).send().await?;
+        assert_eq!(answer.status(), 200);
+        let response = match stream {
+            true => self.terminal(answer).await?,
+            false => answer.json().await?,
+        };
+        if self.load.scripted {
+            assert_eq!(response["status"], "completed", "{response}");
+            assert_eq!(response["output_text"], said(messages, input));
+        }
+        let id = response["id"].as_str().unwrap().to_owned();
+        let turn = Turn {
+            response,
+            messages: messages + 1,
+        };
+        self.heard.lock().unwrap().stored.insert(id.clone(), turn);
+        self.mine.push((id, messages + 1));
+        Ok(())
+    }
+
+    /// Reads a stream up to its terminal event, which counts even if the connection breaks after it.
+    async fn terminal(&self, mut answer: Response) -> Result<Value, Gone> {
+        let mut text = String::new();
+        while let Some(chunk) = answer.chunk().await? {
+            text.push_str(std::str::from_utf8(&chunk).unwrap());
+            while let Some((frame, rest)) = text.split_once("\n\n") {
+                let data = frame.lines().find_map(|line| line.strip_prefix("data: "));
+                let event = data.map(|data| serde_json::from_str::<Value>(data).unwrap());
+                text = rest.to_owned();
+                let Some(mut event) = event else { continue };
+                match event["type"].as_str().unwrap() {
+                    "response.created" => {
+                        let id = event["response"]["id"].as_str().unwrap().to_owned();
+                        self.heard.lock().unwrap().begun.insert(id);
+                    }
+                    "response.completed" | "response.incomplete" => {
+                        return Ok(event["response"].take());
+                    }
+                    "error" => panic!("{event}"),
+                    _ => {}
+                }
+            }
+        }
+        Err(Gone)
+    }
+
+    async fn delete(&mut self) -> Result<(), Gone> {
+        let at = self.rng.random_range(0..self.mine.len());
+        let (id, _) = self.mine.swap_remove(at);
+        self.heard.lock().unwrap().deleting.insert(id.clone());
+        let url = format!("{}/v1/responses/{id}", self.load.url);
+        let answer = self.client.delete(url).send().await?;
+        assert_eq!(answer.status(), 200);
+        let answer: Value = answer.json().await?;
+        assert_eq!(answer["deleted"], true);
+        let mut heard = self.heard.lock().unwrap();
+        heard.deleting.remove(&id);
+        heard.deleted.insert(id);
+        Ok(())
+    }
+}
+
+/// What the made-up model answers to the message of this number.
+pub(super) fn said(messages: usize, input: &str) -> String {
+    format!("Message {messages} was: {input}")
+}
