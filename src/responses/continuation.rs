@@ -1,5 +1,7 @@
 //! Whether a continuation forks its parent's tokens or is rebuilt from items; pure.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
 use crate::tokenizer::PromptPiece;
 
 /// How a continuation got its prompt, as the header `x-stemma-continuation` tells.
@@ -26,7 +28,7 @@ impl Temperature {
 
 /// Why a parent's tokens cannot be continued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Rebuild {
+pub enum Rebuild {
     /// Tokens mean something to one model only.
     #[error("the model is another one")]
     Model,
@@ -42,6 +44,72 @@ pub(super) enum Rebuild {
     /// The template does not close the answer with one of the model's end tokens.
     #[error("the template does not go on with an end token")]
     EndToken,
+}
+
+impl Rebuild {
+    /// Every reason there is.
+    pub const ALL: [Self; 5] = [
+        Self::Model,
+        Self::Head,
+        Self::NotEnded,
+        Self::Rendering,
+        Self::EndToken,
+    ];
+}
+
+/// How a continuation got its prompt, with the reason if it was not forked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Decision {
+    /// Forked, with this many tokens from the prefix cache.
+    Forked {
+        /// Tokens of the prompt that need not be read.
+        cached_tokens: u64,
+    },
+    /// Rebuilt.
+    Rebuilt(Rebuild),
+}
+
+impl Decision {
+    /// What the client is told.
+    pub(super) fn temperature(self) -> Temperature {
+        match self {
+            Self::Forked { cached_tokens: 0 } => Temperature::Cold,
+            Self::Forked { .. } => Temperature::Warm,
+            Self::Rebuilt(_) => Temperature::Rebuilt,
+        }
+    }
+}
+
+/// How many continuations got their prompt in which way since the start.
+#[derive(Debug, Default)]
+pub struct Decisions {
+    warm: AtomicU64,
+    cold: AtomicU64,
+    rebuilt: [AtomicU64; Rebuild::ALL.len()],
+}
+
+impl Decisions {
+    pub(super) fn count(&self, decision: Decision) {
+        let counter = match decision {
+            Decision::Forked { cached_tokens: 0 } => &self.cold,
+            Decision::Forked { .. } => &self.warm,
+            Decision::Rebuilt(reason) => &self.rebuilt[reason as usize],
+        };
+        counter.fetch_add(1, Relaxed);
+    }
+
+    /// The count of each kind, with the reason of those that were rebuilt.
+    pub fn counts(&self) -> impl Iterator<Item = (Temperature, Option<Rebuild>, u64)> {
+        let forked = [
+            (Temperature::Warm, None, self.warm.load(Relaxed)),
+            (Temperature::Cold, None, self.cold.load(Relaxed)),
+        ];
+        let rebuilt = Rebuild::ALL.into_iter().map(|reason| {
+            let count = self.rebuilt[reason as usize].load(Relaxed);
+            (Temperature::Rebuilt, Some(reason), count)
+        });
+        forked.into_iter().chain(rebuilt)
+    }
 }
 
 /// What a fork depends on, of the parent and of the continuation.
@@ -115,6 +183,27 @@ mod tests {
         assert_eq!(may_fork(parent, true, of("n", 1)), Err(Rebuild::Model));
         assert_eq!(may_fork(parent, true, of("m", 2)), Err(Rebuild::Head));
         assert_eq!(may_fork(parent, false, of("m", 1)), Err(Rebuild::NotEnded));
+    }
+
+    #[test]
+    fn every_decision_is_counted_in_its_own_place() {
+        let decisions = Decisions::default();
+        let rebuilt = Rebuild::ALL.map(Decision::Rebuilt);
+        let forked = [0, 7].map(|cached_tokens| Decision::Forked { cached_tokens });
+        for decision in forked.into_iter().chain(rebuilt) {
+            let before: Vec<_> = decisions.counts().collect();
+            decisions.count(decision);
+            let changed = decisions
+                .counts()
+                .zip(before)
+                .filter(|(now, then)| now != then);
+            let changed: Vec<_> = changed.map(|(now, _)| now).collect();
+            let reason = match decision {
+                Decision::Rebuilt(reason) => Some(reason),
+                Decision::Forked { .. } => None,
+            };
+            assert_eq!(changed, [(decision.temperature(), reason, 1)]);
+        }
     }
 
     /// What a rendering adds for a model of two end tokens.

@@ -1,6 +1,9 @@
 //! The service: what each operation of the API does, independent of HTTP.
 
 mod continuation;
+#[cfg(test)]
+mod families;
+mod lines;
 mod listing;
 mod models;
 mod past;
@@ -11,7 +14,7 @@ mod recording;
 mod run;
 mod settings;
 
-pub use continuation::Temperature;
+pub use continuation::{Decisions, Rebuild, Temperature};
 pub use listing::Summary;
 pub use models::{Models, ServedModel, longest_token_bytes};
 pub use prepare::Prepared;
@@ -19,6 +22,8 @@ pub use run::{RunningTurn, TurnEvent};
 pub use settings::{SamplingDefaults, settle};
 
 use std::{sync::Arc, time::Duration};
+
+use lines::Lines;
 
 use crate::{
     auth::{Caller, Permit},
@@ -35,6 +40,8 @@ pub struct Service {
     log: SessionLog,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
+    decisions: Decisions,
+    lines: Arc<Lines>,
 }
 
 /// Why a turn did not begin.
@@ -70,12 +77,19 @@ impl Service {
             log,
             clock,
             entropy,
+            decisions: Decisions::default(),
+            lines: Arc::default(),
         }
     }
 
     /// The models that are served.
     pub fn models(&self) -> &Models {
         &self.models
+    }
+
+    /// How continuations got their prompts since the start.
+    pub fn decisions(&self) -> &Decisions {
+        &self.decisions
     }
 
     /// Turns a turn into a job: finds the model, renders the prompt, makes tokens of it. Takes time
@@ -98,7 +112,7 @@ impl Service {
         prepared: Prepared,
         permit: Option<Permit>,
     ) -> Result<RunningTurn, CreateError> {
-        run::run(prepared, permit, &self.log, Arc::clone(&self.clock)).await
+        run::run(self, prepared, permit).await
     }
 
     /// A stored response as it was answered, as JSON text. Reads from the disk.

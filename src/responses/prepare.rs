@@ -6,6 +6,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::{
     CreateError, ServedModel, Service,
+    continuation::Rebuild,
+    lines::Line,
     past::{self, Past},
     prompt::{self, Prompt},
     settings,
@@ -16,7 +18,7 @@ use crate::{
     conversation::{Record, Status, Turn},
     engine::Job,
     id::{ResponseId, TokenId},
-    session::{Opening, event::InputAppended},
+    session::{ForkPoint, Opening, event::InputAppended},
     translate::{Code, Refusal, stored},
 };
 
@@ -33,8 +35,12 @@ pub struct Prepared {
 pub(super) struct Beginning {
     pub(super) opening: Opening,
     pub(super) input: InputAppended,
-    /// The tokens of the prompt that the session does not share with its parent.
+    /// The tokens of the whole prompt.
     pub(super) prompt: Vec<TokenId>,
+    /// How many of them the session shares with its parent.
+    pub(super) shared: usize,
+    /// Why it does not fork the response that it continues.
+    pub(super) rebuilt: Option<Rebuild>,
     pub(super) head_digest: [u8; 32],
 }
 
@@ -75,7 +81,18 @@ pub(super) fn prepare(
         Some(past) if caller.continues_all => past.parent.record.owner.clone(),
         _ => caller.owner.as_deref().map(str::to_owned),
     };
-    let session = beginning(&record, owner, past.as_ref(), &prompt);
+    let fork = match &past {
+        Some(_) => prompt.fork,
+        // The client may have sent a whole conversation again.
+        None => {
+            let line = Line {
+                model: &model.id,
+                owner: owner.as_deref(),
+            };
+            service.lines.find(&service.log, line, &prompt.tokens)
+        }
+    };
+    let session = beginning(&record, owner, past.as_ref(), &prompt, fork);
     let job = Job {
         prompt: prompt.tokens,
         max_new_tokens: wanted.map_or(room, |wanted| wanted.min(room)),
@@ -99,8 +116,9 @@ fn beginning(
     owner: Option<String>,
     past: Option<&Past>,
     prompt: &Prompt,
+    fork: Option<(ForkPoint, usize)>,
 ) -> Beginning {
-    let (fork, shared) = prompt.fork.unzip();
+    let (fork, shared) = fork.unzip();
     Beginning {
         opening: Opening {
             id: past::session_of(record.id),
@@ -114,7 +132,9 @@ fn beginning(
             items: stored::input_items(record.id, &record.turn.items),
             head: prompt.head.clone(),
         },
-        prompt: prompt.tokens[shared.unwrap_or(0)..].to_vec(),
+        prompt: prompt.tokens.clone(),
+        shared: shared.unwrap_or(0),
+        rebuilt: prompt.rebuilt,
         head_digest: prompt.head_digest,
     }
 }

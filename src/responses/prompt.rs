@@ -24,6 +24,8 @@ pub(super) struct Prompt {
     pub(super) tokens: Vec<TokenId>,
     /// Where it leaves its parent's session, and how many of the tokens are from there.
     pub(super) fork: Option<(ForkPoint, usize)>,
+    /// Why it was rebuilt, if it continues a response and does not fork it.
+    pub(super) rebuilt: Option<Rebuild>,
     /// What leads it, as the log keeps it.
     pub(super) head: String,
     pub(super) head_digest: [u8; 32],
@@ -47,23 +49,23 @@ impl Prompt {
         let pieces = render(model, &turn.head, &items, now)?;
         refuse_hopeless(model, &pieces)?;
         let forked = past.map(|past| added(model, turn, past, head_digest, &pieces));
-        let (tokens, fork) = match (past, forked) {
+        let (tokens, fork, rebuilt) = match (past, forked) {
             (Some(past), Some(Ok(added))) => {
                 let parent = &past.parent;
                 let added = model.tokenizer.encode_prompt(&added);
                 let fork = (parent.fork, parent.tokens.len());
-                ([parent.tokens.as_slice(), &added].concat(), Some(fork))
+                let tokens = [parent.tokens.as_slice(), &added].concat();
+                (tokens, Some(fork), None)
             }
             (_, reason) => {
-                if let Some(Err(reason)) = reason {
-                    tracing::info!(%reason, "rebuilding a conversation from its items");
-                }
-                (model.tokenizer.encode_prompt(&pieces), None)
+                let tokens = model.tokenizer.encode_prompt(&pieces);
+                (tokens, None, reason.and_then(Result::err))
             }
         };
         Ok(Self {
             tokens,
             fork,
+            rebuilt,
             head,
             head_digest,
         })

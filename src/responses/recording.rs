@@ -1,13 +1,21 @@
 //! A turn's session in the log, from its input to its end.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 
-use super::{CreateError, past, prepare::Beginning, run::Ending};
+use super::{
+    CreateError,
+    lines::{Line, Lines},
+    past,
+    prepare::Beginning,
+    run::Ending,
+};
 use crate::{
     conversation::{Output, Record, Usage},
     id::TokenId,
     session::{
-        Event, LogError, SessionLog, Turn,
+        Event, LogError, Opening, SessionLog, Turn,
         event::{self, Tokens, TurnClosed, TurnFinish, TurnStatus},
         log::{self, NewResponse},
     },
@@ -17,6 +25,12 @@ use crate::{
 /// Writes a turn into the log. Dropping it closes the session as cancelled.
 pub(super) struct Recording {
     turn: Turn,
+    lines: Arc<Lines>,
+    model: String,
+    owner: Option<String>,
+    prompt: Vec<TokenId>,
+    /// Tokens of the prompt that are the parent's.
+    shared: usize,
     generated: Vec<TokenId>,
     head_digest: [u8; 32],
     seed: u64,
@@ -26,17 +40,34 @@ impl Recording {
     /// Begins the session. If it continues a response, that is there from now on until the end.
     pub(super) async fn begin(
         log: &SessionLog,
+        lines: Arc<Lines>,
         beginning: Beginning,
         seed: u64,
     ) -> Result<Self, CreateError> {
-        let continues = beginning.opening.continues.is_some();
-        let mut turn = log
-            .begin(beginning.opening)
-            .await
-            .map_err(past::refusal_of)?;
-        let tokens = beginning.prompt;
+        let Beginning {
+            mut opening,
+            input,
+            prompt,
+            mut shared,
+            head_digest,
+            ..
+        } = beginning;
+        let (model, owner) = (opening.model.clone(), opening.owner.clone());
+        let continues = opening.continues.is_some();
+        let mut turn = None;
+        if opening.fork.is_some() && !continues {
+            turn = fork_if_there(log, opening.clone()).await?;
+            if turn.is_none() {
+                (opening.fork, shared) = (None, 0);
+            }
+        }
+        let mut turn = match turn {
+            Some(turn) => turn,
+            None => log.begin(opening).await.map_err(past::refusal_of)?,
+        };
+        let tokens = prompt[shared..].to_vec();
         let input = [
-            Event::InputAppended(beginning.input),
+            Event::InputAppended(input),
             Event::PromptAppended(Tokens { tokens }),
         ];
         turn.append(&input).await?;
@@ -45,8 +76,13 @@ impl Recording {
         }
         Ok(Self {
             turn,
+            lines,
+            model,
+            owner,
+            prompt,
+            shared,
             generated: Vec::new(),
-            head_digest: beginning.head_digest,
+            head_digest,
             seed,
         })
     }
@@ -106,12 +142,34 @@ impl Recording {
             seed: self.seed,
             closed_at_ms: at.as_millisecond(),
         };
+        let (session, answer) = (self.turn.id(), self.generated.clone());
         let ending = log::Ending {
             generated: self.generated,
             closed,
             response,
         };
-        self.turn.end(ending).await
+        self.turn.end(ending).await?;
+        let line = Line {
+            model: &self.model,
+            owner: self.owner.as_deref(),
+        };
+        let lines = &self.lines;
+        lines.remember(line, session, &self.prompt, self.shared, &answer);
+        Ok(())
+    }
+}
+
+/// Begins a session that only shares the tokens of another, if that is still there.
+async fn fork_if_there(log: &SessionLog, opening: Opening) -> Result<Option<Turn>, LogError> {
+    let begun = match log.begin(opening).await {
+        Ok(mut turn) => turn.registered().await.map(|()| turn),
+        Err(error) => Err(error),
+    };
+    match begun {
+        Ok(turn) => Ok(Some(turn)),
+        // What cannot be read need not be shared.
+        Err(LogError::NotFound | LogError::ParentGone | LogError::Corrupt(_)) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -9,7 +9,10 @@ use futures::FutureExt as _;
 use tokio::sync::mpsc;
 use tracing::Instrument as _;
 
-use super::{CreateError, Prepared, Temperature, reader::Reader, recording::Recording};
+use super::{
+    CreateError, Prepared, Service, Temperature, continuation::Decision, prepare::Beginning,
+    reader::Reader, recording::Recording,
+};
 use crate::{
     auth::Permit,
     clock::Clock,
@@ -17,7 +20,6 @@ use crate::{
     engine::{Finish, SubmitError, TokenEvent, TokenStream},
     id::TokenId,
     limits,
-    session::{Opening, SessionLog},
 };
 
 /// What is told of a turn: any number of [`TurnEvent::Answer`], then [`TurnEvent::Ended`].
@@ -99,12 +101,12 @@ pub(super) enum Ending {
     Abandoned,
 }
 
-/// Submits a turn's job, unless its end could not be stored anyway, and, once the engine has it, begins its session and lets the turn run.
+/// Submits a turn's job, unless its end could not be stored anyway, and, once the engine has it,
+/// begins its session and lets the turn run.
 pub(super) async fn run(
+    service: &Service,
     prepared: Prepared,
     permit: Option<Permit>,
-    log: &SessionLog,
-    clock: Arc<dyn Clock>,
 ) -> Result<RunningTurn, CreateError> {
     let Prepared {
         model,
@@ -112,13 +114,18 @@ pub(super) async fn run(
         record,
         session,
     } = prepared;
-    log.check_writable().await?;
+    service.log.check_writable().await?;
     let seed = job.sampling.seed;
     let input_tokens = job.prompt.len() as u64;
     let mut tokens = model.engine.submit(job).map_err(refusal_of)?;
     let cached_tokens = accepted(&mut tokens).await?;
-    let temperature = temperature(&session.opening, cached_tokens);
-    let recording = Recording::begin(log, session, seed).await?;
+    let decision = decision(&session, cached_tokens);
+    let lines = Arc::clone(&service.lines);
+    let recording = Recording::begin(&service.log, lines, session, seed).await?;
+    if let Some(decision) = decision {
+        tracing::info!(response = %record.id, ?decision, "continuing a response");
+        service.decisions.count(decision);
+    }
     let (sender, events) = mpsc::channel(limits::TURN_EVENTS_MAX);
     let task = TurnTask {
         reader: Reader::new(&model.tokenizer, record.turn.stop.clone()),
@@ -129,7 +136,7 @@ pub(super) async fn run(
             ..Usage::default()
         },
         record: record.clone(),
-        clock,
+        clock: Arc::clone(&service.clock),
         recording,
         permit,
         listener: sender,
@@ -138,18 +145,18 @@ pub(super) async fn run(
     Ok(RunningTurn {
         record,
         cached_tokens,
-        temperature,
+        temperature: decision.map(Decision::temperature),
         events,
         ended: false,
     })
 }
 
-fn temperature(opening: &Opening, cached_tokens: u64) -> Option<Temperature> {
-    opening.continues?;
-    Some(match opening.fork {
-        None => Temperature::Rebuilt,
-        Some(_) if cached_tokens == 0 => Temperature::Cold,
-        Some(_) => Temperature::Warm,
+/// How the prompt of a continuation came to be.
+fn decision(session: &Beginning, cached_tokens: u64) -> Option<Decision> {
+    session.opening.continues?;
+    Some(match session.rebuilt {
+        None => Decision::Forked { cached_tokens },
+        Some(reason) => Decision::Rebuilt(reason),
     })
 }
 

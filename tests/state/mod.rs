@@ -3,6 +3,7 @@
 mod bounds;
 mod chain;
 mod failing;
+mod resent;
 mod stored;
 
 use std::{path::Path, sync::Arc};

@@ -1,0 +1,154 @@
+//! Which families of real chat templates allow forks: docs/engine.md says so, and this checks it.
+
+use std::{fmt::Write as _, path::PathBuf, sync::Arc};
+
+use jiff::{Timestamp, tz::TimeZone};
+
+use super::continuation::{Rebuild, suffix};
+use crate::{
+    conversation::{Head, Item, Message, Part, Role},
+    template::{ChatTemplate, Rendering},
+    tokenizer::{PromptPiece, SpecialTokens},
+};
+
+/// Names the folder of real templates.
+const FOLDER: &str = "STEMMA_TEST_TEMPLATES";
+
+const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/engine.md");
+
+/// A family, one of its templates, and the tokens that end its models' answers.
+const FAMILIES: [(&str, &str, &[&str]); 14] = [
+    (
+        "ChatML (Bielik 3.0)",
+        "llama.cpp/Bielik-11B-v3.0-Instruct.jinja",
+        &["<|im_end|>"],
+    ),
+    ("SmolLM2", "gguf/smollm2.jinja", &["<|im_end|>"]),
+    (
+        "Qwen2.5",
+        "llama.cpp/Qwen-Qwen2.5-7B-Instruct.jinja",
+        &["<|im_end|>"],
+    ),
+    ("Qwen3", "llama.cpp/Qwen-Qwen3-0.6B.jinja", &["<|im_end|>"]),
+    (
+        "Llama 3.1",
+        "llama.cpp/meta-llama-Llama-3.1-8B-Instruct.jinja",
+        &["<|eot_id|>"],
+    ),
+    (
+        "Mistral Nemo",
+        "llama.cpp/mistralai-Mistral-Nemo-Instruct-2407.jinja",
+        &["</s>"],
+    ),
+    ("Gemma 3", "trl/gemma3.jinja", &["<end_of_turn>"]),
+    (
+        "Gemma 2 (strict alternation)",
+        "llama.cpp/google-gemma-2-2b-it.jinja",
+        &["<end_of_turn>"],
+    ),
+    (
+        "Phi 3.5",
+        "llama.cpp/microsoft-Phi-3.5-mini-instruct.jinja",
+        &["<|end|>"],
+    ),
+    (
+        "DeepSeek V3.1",
+        "llama.cpp/deepseek-ai-DeepSeek-V3.1.jinja",
+        &["<｜end▁of▁sentence｜>"],
+    ),
+    (
+        "DeepSeek R1 Distill",
+        "llama.cpp/deepseek-ai-DeepSeek-R1-Distill-Qwen-32B.jinja",
+        &["<｜end▁of▁sentence｜>"],
+    ),
+    (
+        "GLM 4.6",
+        "llama.cpp/GLM-4.6.jinja",
+        &["<|endoftext|>", "<|user|>", "<|observation|>"],
+    ),
+    (
+        "gpt-oss",
+        "llama.cpp/openai-gpt-oss-120b.jinja",
+        &["<|return|>", "<|call|>"],
+    ),
+    (
+        "Kimi K2",
+        "llama.cpp/Kimi-K2-Instruct.jinja",
+        &["<|im_end|>"],
+    ),
+];
+
+/// Answers as models give them: plain, with white space around it, after some thinking.
+const ANSWERS: [&str; 3] = ["Yes.", " Yes.\n", "<think>\nHm.\n</think>\n\nYes."];
+
+#[test]
+fn the_documents_say_which_templates_allow_forks() {
+    let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else {
+        println!("skipped: {FOLDER} does not name a folder of templates");
+        return;
+    };
+    let mut rows = String::new();
+    for (family, file, ends) in FAMILIES {
+        let source = std::fs::read_to_string(folder.join(file)).expect(file);
+        let special = SpecialTokens {
+            eos: Some(ends[0].to_owned()),
+            ..SpecialTokens::default()
+        };
+        let template = ChatTemplate::compile(&source, &special, Arc::new([])).expect(file);
+        write!(rows, "| {family} |").expect("text");
+        for answer in ANSWERS {
+            let outcome = match continued(&template, answer, ends) {
+                Ok(_) => "fork",
+                Err(Rebuild::EndToken) => "rebuilt: no end token",
+                Err(_) => "rebuilt",
+            };
+            write!(rows, " {outcome} |").expect("text");
+        }
+        rows.push('\n');
+    }
+    let docs = std::fs::read_to_string(DOCS).expect(DOCS);
+    let missing = rows.lines().filter(|row| !docs.contains(row));
+    let missing: Vec<&str> = missing.collect();
+    assert!(
+        missing.is_empty(),
+        "{DOCS} does not have these rows:\n{rows}"
+    );
+}
+
+/// What is added to the tokens of a first turn that was answered so, if they can be continued.
+fn continued(
+    template: &ChatTemplate,
+    answer: &str,
+    ends: &[&str],
+) -> Result<Vec<PromptPiece>, Rebuild> {
+    let said = |role, text: &str| {
+        Item::Message(Message {
+            role,
+            content: vec![Part::Text(text.to_owned())],
+        })
+    };
+    let first = [said(Role::User, "Is it?")];
+    let answered = [said(Role::Assistant, answer), said(Role::User, "Really?")];
+    let both = [first.as_slice(), &answered].concat();
+    let mut parent: String = render(template, &first).iter().map(text).collect();
+    parent.push_str(answer);
+    let ends: Vec<String> = ends.iter().map(|end| (*end).to_owned()).collect();
+    suffix(&parent, &render(template, &both), &ends)
+}
+
+fn render(template: &ChatTemplate, items: &[Item]) -> Vec<PromptPiece> {
+    let rendering = Rendering {
+        head: &Head::default(),
+        items,
+        add_generation_prompt: true,
+    };
+    let now = Timestamp::constant(1_760_000_000, 0).to_zoned_datetime(TimeZone::UTC);
+    let rendered = template.render(&rendering, &now);
+    rendered.expect("a template that takes a plain conversation")
+}
+
+fn text(piece: &PromptPiece) -> &str {
+    match piece {
+        PromptPiece::Markup(text) | PromptPiece::Literal(text) => text,
+    }
+}
