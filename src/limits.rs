@@ -39,6 +39,9 @@ pub const METADATA_KEY_CHARS_MAX: usize = 64;
 /// Longest value of `metadata`.
 pub const METADATA_VALUE_CHARS_MAX: usize = 512;
 
+/// Most answers to one chat request.
+pub const CHOICES_MAX: usize = 16;
+
 /// Most `stop` strings.
 pub const STOP_STRINGS_MAX: usize = 4;
 

@@ -4,6 +4,7 @@ mod admin;
 mod auth;
 mod body;
 mod browser;
+mod chat;
 mod error;
 mod health;
 mod intake;

@@ -12,9 +12,9 @@ use axum::{
 
 use super::{AppState, body::JsonBody, error::ApiError, rates, sse};
 use crate::{
-    auth::Caller,
+    auth::{Caller, Permit},
     conversation::Status,
-    responses::{CreateError, Prepared, RunningTurn},
+    responses::{CreateError, Prepared, RunningTurn, Temperature},
     translate::{inbound, outbound, parse},
     wire::CreateRequest,
 };
@@ -25,39 +25,56 @@ pub(super) async fn create(
     Extension(caller): Extension<Caller>,
     JsonBody(body): JsonBody,
 ) -> Response {
-    let allowance = caller.allowance.clone();
-    let mut answer = answer(&state, caller, body).await.into_response();
-    if let Some(allowance) = allowance {
+    metered(&caller, answer(&state, &caller, body)).await
+}
+
+/// Adds to an answer what the key may still ask for.
+pub(super) async fn metered(
+    caller: &Caller,
+    answer: impl Future<Output = Result<Response, ApiError>>,
+) -> Response {
+    let mut answer = answer.await.into_response();
+    if let Some(allowance) = &caller.allowance {
         rates::add(answer.headers_mut(), &allowance.standing(Instant::now()));
     }
     answer
 }
 
-async fn answer(state: &AppState, caller: Caller, body: Bytes) -> Result<Response, ApiError> {
-    let permit = caller
-        .allowance
-        .as_ref()
-        .map(|left| left.admit(Instant::now()));
-    let permit = permit.transpose()?;
+/// Takes one request from what the key may ask for.
+pub(super) fn permit(caller: &Caller) -> Result<Option<Arc<Permit>>, ApiError> {
+    let allowance = caller.allowance.as_ref();
+    let permit = allowance.map(|left| left.admit(Instant::now()));
+    Ok(permit.transpose()?.map(Arc::new))
+}
+
+/// Adds how much of a prompt was in the prefix cache, and how it came from what it continues.
+pub(super) fn add_warmth(response: &mut Response, warm: u64, temperature: Option<Temperature>) {
+    let headers = response.headers_mut();
+    headers.insert("x-stemma-warm", HeaderValue::from(warm));
+    if let Some(temperature) = temperature {
+        let temperature = HeaderValue::from_static(temperature.as_str());
+        headers.insert("x-stemma-continuation", temperature);
+    }
+}
+
+async fn answer(state: &AppState, caller: &Caller, body: Bytes) -> Result<Response, ApiError> {
+    let permit = permit(caller)?;
     let refuse = |error| ApiError::of_create(error, state.options.retry_after);
-    let Ready { prepared, stream } = ready(state, caller, body).await.map_err(refuse)?;
+    let worker = caller.clone();
+    let ready = prepared(state, move |state| prepare(state, &worker, &body));
+    let Ready { prepared, stream } = ready.await.map_err(refuse)?;
     let turn = state
         .service
         .start(prepared, permit)
         .await
         .map_err(refuse)?;
-    let warm = HeaderValue::from(turn.cached_tokens());
+    let warm = turn.cached_tokens();
     let temperature = turn.temperature();
     let mut response = match stream {
         true => sse::respond(turn, &state.options),
         false => whole(turn).await?,
     };
-    let headers = response.headers_mut();
-    headers.insert("x-stemma-warm", warm);
-    if let Some(temperature) = temperature {
-        let temperature = HeaderValue::from_static(temperature.as_str());
-        headers.insert("x-stemma-continuation", temperature);
-    }
+    add_warmth(&mut response, warm, temperature);
     Ok(response)
 }
 
@@ -78,14 +95,17 @@ struct Ready {
 
 /// Parses, checks, renders and tokenises, on a thread where that holds nobody up, and not for more
 /// requests at once than there are processors.
-async fn ready(state: &AppState, caller: Caller, body: Bytes) -> Result<Ready, CreateError> {
+pub(super) async fn prepared<T: Send + 'static>(
+    state: &AppState,
+    prepare: impl FnOnce(&AppState) -> Result<T, CreateError> + Send + 'static,
+) -> Result<T, CreateError> {
     let permit = Arc::clone(&state.preparing).acquire_owned().await;
     let worker = state.clone();
     let span = tracing::Span::current();
     let work = move || {
         // Held until the work is done, even if nobody waits for it any more.
         let _permit = permit;
-        span.in_scope(|| prepare(&worker, &caller, &body))
+        span.in_scope(|| prepare(&worker))
     };
     let done = blocking(work).await;
     done.unwrap_or(Err(CreateError::ShuttingDown))

@@ -14,7 +14,8 @@ use tower_http::{
 use tracing::Level;
 
 use super::{
-    AppState, admin, auth, browser, error, health, intake, models, request_id, responses, stored,
+    AppState, admin, auth, browser, chat, error, health, intake, models, request_id, responses,
+    stored,
 };
 
 /// The API, which is served both under `/v1` and without it, to those who may come in. Nothing of a
@@ -30,6 +31,7 @@ fn api(state: &AppState) -> Router<AppState> {
             get(stored::retrieve).delete(stored::delete),
         )
         .route("/responses/{id}/input_items", get(stored::input_items))
+        .route("/chat/completions", post(chat::create))
         .route("/models", get(models::list))
         .route("/models/{*id}", get(models::retrieve))
         .merge(admin)

@@ -4,10 +4,10 @@ use std::{collections::VecDeque, convert::Infallible, time::Duration};
 
 use axum::{
     body::{Body, Bytes},
-    http::header,
     response::{IntoResponse, Response},
 };
 use futures::stream;
+use serde::Serialize;
 use tokio::time::{Instant, timeout};
 
 use super::HttpOptions;
@@ -18,7 +18,15 @@ use crate::{
 };
 
 /// A line that clients pass over.
-const COMMENT: &[u8] = b": still here\n\n";
+pub(super) const COMMENT: &[u8] = b": still here\n\n";
+
+/// The headers of every stream.
+pub(super) const HEADERS: [(&str, &str); 3] = [
+    ("content-type", "text/event-stream"),
+    ("cache-control", "no-cache"),
+    // Tells nginx and its like not to collect what should arrive at once.
+    ("x-accel-buffering", "no"),
+];
 
 /// Streams a turn. Dropping the body cancels the generation.
 pub(super) fn respond(turn: RunningTurn, options: &HttpOptions) -> Response {
@@ -26,13 +34,7 @@ pub(super) fn respond(turn: RunningTurn, options: &HttpOptions) -> Response {
         let frame = frames.next().await?;
         Some((Ok::<_, Infallible>(frame), frames))
     });
-    let headers = [
-        (header::CONTENT_TYPE.as_str(), "text/event-stream"),
-        (header::CACHE_CONTROL.as_str(), "no-cache"),
-        // Tells nginx and its like not to collect what should arrive at once.
-        ("x-accel-buffering", "no"),
-    ];
-    (headers, Body::from_stream(frames)).into_response()
+    (HEADERS, Body::from_stream(frames)).into_response()
 }
 
 /// The frames of one stream.
@@ -52,7 +54,7 @@ impl Frames {
         Self {
             turn,
             events: Some(events),
-            ready: first.iter().map(frame).collect(),
+            ready: first.iter().map(event_frame).collect(),
             last_event: Instant::now(),
             keep_alive: options.keep_alive,
             in_progress_repeat: options.in_progress_repeat,
@@ -80,7 +82,7 @@ impl Frames {
             TurnEvent::Ended(record) => self.events.take().map(|events| events.end(&record)),
         };
         self.last_event = Instant::now();
-        self.ready.extend(events.iter().flatten().map(frame));
+        self.ready.extend(events.iter().flatten().map(event_frame));
     }
 
     fn sign_of_life(&mut self) {
@@ -88,17 +90,26 @@ impl Frames {
             self.ready.push_back(Bytes::from_static(COMMENT));
         } else if let Some(events) = &mut self.events {
             let event = events.still_in_progress(self.turn.record());
-            self.ready.push_back(frame(&event));
+            self.ready.push_back(event_frame(&event));
             self.last_event = Instant::now();
         }
     }
 }
 
-fn frame(event: &Event) -> Bytes {
-    let mut bytes = format!("event: {}\ndata: ", event.name).into_bytes();
-    if let Err(error) = serde_json::to_writer(&mut bytes, event) {
+fn event_frame(event: &Event) -> Bytes {
+    frame(Some(event.name), event)
+}
+
+/// One frame, named or not.
+pub(super) fn frame(name: Option<&str>, data: &impl Serialize) -> Bytes {
+    let mut bytes = Vec::new();
+    if let Some(name) = name {
+        bytes.extend_from_slice(format!("event: {name}\n").as_bytes());
+    }
+    bytes.extend_from_slice(b"data: ");
+    if let Err(error) = serde_json::to_writer(&mut bytes, data) {
         // Events are plain data; there is nothing in them that JSON cannot say.
-        tracing::error!(%error, event = event.name, "an event could not be written");
+        tracing::error!(%error, name, "an event could not be written");
     }
     bytes.extend_from_slice(b"\n\n");
     bytes.into()

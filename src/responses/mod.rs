@@ -110,7 +110,7 @@ impl Service {
     pub async fn start(
         &self,
         prepared: Prepared,
-        permit: Option<Permit>,
+        permit: Option<Arc<Permit>>,
     ) -> Result<RunningTurn, CreateError> {
         run::run(self, prepared, permit).await
     }

@@ -106,7 +106,7 @@ pub(super) enum Ending {
 pub(super) async fn run(
     service: &Service,
     prepared: Prepared,
-    permit: Option<Permit>,
+    permit: Option<Arc<Permit>>,
 ) -> Result<RunningTurn, CreateError> {
     let Prepared {
         model,
@@ -186,7 +186,7 @@ struct TurnTask {
     record: Record,
     clock: Arc<dyn Clock>,
     recording: Recording,
-    permit: Option<Permit>,
+    permit: Option<Arc<Permit>>,
     listener: mpsc::Sender<TurnEvent>,
 }
 

@@ -1,5 +1,6 @@
 //! Between the JSON of the APIs and the domain; pure functions only.
 
+pub mod chat;
 pub mod inbound;
 pub mod outbound;
 pub mod page;

@@ -87,6 +87,15 @@ impl Refusal {
         }
     }
 
+    /// The same about a parameter that another API calls otherwise.
+    #[must_use]
+    pub fn renamed(mut self, from: &str, to: &str) -> Self {
+        if self.param.as_deref() == Some(from) {
+            self.param = Some(to.to_owned());
+        }
+        self
+    }
+
     /// The key may not use this model.
     pub fn model_not_allowed(model: &str) -> Self {
         let message = format!("This key may not use the model `{model}`.");

@@ -1,5 +1,6 @@
 //! Mirrors of OpenAI's JSON, and nothing else.
 
+pub mod chat;
 pub mod error;
 pub mod event;
 pub mod list;

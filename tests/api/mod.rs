@@ -1,6 +1,7 @@
 //! The HTTP contract, on scripted models.
 
 mod bodies;
+mod chat;
 mod create;
 mod endings;
 mod refusals;

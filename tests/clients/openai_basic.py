@@ -3,6 +3,7 @@
 import sys
 
 import openai
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
@@ -73,6 +74,30 @@ def stream():
     assert final.status == "completed"
 
 
+def chat():
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
+    raw = client.chat.completions.with_raw_response.create(model="greeter", messages=messages, n=2)
+    strict = ChatCompletion.model_validate_json(raw.text, strict=True)
+    completion = raw.parse()
+    assert [choice.message.content for choice in completion.choices] == [TEXT, TEXT]
+    assert strict.usage.total_tokens == strict.usage.prompt_tokens + strict.usage.completion_tokens
+    raw = client.chat.completions.with_streaming_response.create(
+        model="greeter", messages=messages, stream=True, stream_options={"include_usage": True}
+    )
+    with raw as response:
+        lines = [line[6:] for line in response.iter_lines() if line.startswith("data: ")]
+    assert lines.pop() == "[DONE]"
+    chunks = [ChatCompletionChunk.model_validate_json(line, strict=True) for line in lines]
+    assert chunks[-1].usage == strict.usage.model_copy(update={
+        "completion_tokens": chunks[-1].usage.completion_tokens,
+        "total_tokens": chunks[-1].usage.total_tokens,
+    })
+    with client.chat.completions.stream(model="greeter", messages=messages) as events:
+        final = events.get_final_completion()
+    assert final.choices[0].message.content == TEXT
+    assert final.choices[0].finish_reason == "stop"
+
+
 def models():
     assert [model.id for model in client.models.list()] == ["greeter", "failing"]
     assert client.models.retrieve("greeter").object == "model"
@@ -84,6 +109,7 @@ def errors():
         (lambda: client.models.retrieve("a/b"), openai.NotFoundError, "model_not_found"),
         (lambda: client.responses.create(model="greeter", input=""), openai.BadRequestError, "empty_input"),
         (lambda: client.responses.create(model="greeter", input="x", background=True), openai.BadRequestError, "unsupported_parameter"),
+        (lambda: client.chat.completions.create(model="greeter", messages=[]), openai.BadRequestError, "empty_input"),
         (lambda: client.responses.retrieve("resp_1"), openai.NotFoundError, "not_found"),
     ]:
         try:
@@ -102,8 +128,16 @@ def failure():
         assert "error" in error.message, error
     else:
         raise AssertionError("the failure of a stream goes unnoticed")
+    try:
+        messages = [{"role": "user", "content": "x"}]
+        for _ in client.chat.completions.create(model="failing", messages=messages, stream=True):
+            pass
+    except openai.APIError as error:
+        assert "error" in error.message, error
+    else:
+        raise AssertionError("the failure of a chat's stream goes unnoticed")
 
 
-for check in [create, options, raw_stream, stream, models, errors, failure]:
+for check in [create, options, raw_stream, stream, chat, models, errors, failure]:
     check()
     print(f"{check.__name__}: fine")

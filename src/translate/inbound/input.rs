@@ -60,7 +60,10 @@ fn parse_role(path: &str, role: &str) -> Result<Role, Refusal> {
     }
 }
 
-fn parts(path: &str, content: TextOrList<ContentPart>) -> Result<Vec<Part>, Refusal> {
+pub(in crate::translate) fn parts(
+    path: &str,
+    content: TextOrList<ContentPart>,
+) -> Result<Vec<Part>, Refusal> {
     match content {
         TextOrList::Text(text) => Ok(vec![Part::Text(text)]),
         TextOrList::List(parts) => {

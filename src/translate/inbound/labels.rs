@@ -1,17 +1,21 @@
 //! What the client wants to see again.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::{
     conversation::Labels,
     limits::{METADATA_KEY_CHARS_MAX, METADATA_PAIRS_MAX, METADATA_VALUE_CHARS_MAX},
     translate::{Code, Refusal},
-    wire::CreateRequest,
 };
 
 /// Checks `metadata`; the others may be any text.
-pub(super) fn labels(request: &CreateRequest) -> Result<Labels, Refusal> {
-    let metadata = request.metadata.clone().unwrap_or_default();
+pub(in crate::translate) fn labels(
+    metadata: Option<Map<String, Value>>,
+    user: Option<String>,
+    safety_identifier: Option<String>,
+    prompt_cache_key: Option<String>,
+) -> Result<Labels, Refusal> {
+    let metadata = metadata.unwrap_or_default();
     if metadata.len() > METADATA_PAIRS_MAX {
         let count = metadata.len();
         let message = format!("`metadata` may hold {METADATA_PAIRS_MAX} pairs, not {count}.");
@@ -22,9 +26,9 @@ pub(super) fn labels(request: &CreateRequest) -> Result<Labels, Refusal> {
     }
     Ok(Labels {
         metadata,
-        user: request.user.clone(),
-        safety_identifier: request.safety_identifier.clone(),
-        prompt_cache_key: request.prompt_cache_key.clone(),
+        user,
+        safety_identifier,
+        prompt_cache_key,
     })
 }
 

@@ -5,7 +5,9 @@ mod input;
 mod labels;
 mod sampling;
 
-pub(super) use input::items;
+pub(super) use input::{items, parts};
+pub(super) use labels::labels;
+pub(super) use sampling::{SamplingFields, wishes};
 
 use crate::{
     conversation::{Head, Item, Part, ToolChoice, ToolRules, Turn, Verbosity},
@@ -22,10 +24,21 @@ use crate::{
 pub fn turn(request: CreateRequest) -> Result<Turn, Refusal> {
     absent::refuse(&request)?;
     let turn = Turn {
-        sampling: sampling::wishes(&request)?,
+        sampling: wishes(&SamplingFields::from(&request))?,
         tool_rules: tool_rules(&request)?,
-        verbosity: verbosity(&request)?,
-        labels: labels::labels(&request)?,
+        verbosity: verbosity(
+            "text.verbosity",
+            request
+                .text
+                .as_ref()
+                .and_then(|text| text.verbosity.as_deref()),
+        )?,
+        labels: labels(
+            request.metadata,
+            request.user,
+            request.safety_identifier,
+            request.prompt_cache_key,
+        )?,
         max_output_tokens: at_least_one("max_output_tokens", request.max_output_tokens)?,
         stop: stop(request.stop)?,
         ignore_eos: request.ignore_eos.unwrap_or(false),
@@ -64,21 +77,20 @@ fn tool_rules(request: &CreateRequest) -> Result<ToolRules, Refusal> {
     })
 }
 
-fn verbosity(request: &CreateRequest) -> Result<Option<Verbosity>, Refusal> {
-    let text = request.text.as_ref();
-    match text.and_then(|text| text.verbosity.as_deref()) {
+pub(super) fn verbosity(param: &str, value: Option<&str>) -> Result<Option<Verbosity>, Refusal> {
+    match value {
         None => Ok(None),
         Some("low") => Ok(Some(Verbosity::Low)),
         Some("medium") => Ok(Some(Verbosity::Medium)),
         Some("high") => Ok(Some(Verbosity::High)),
-        Some(_) => Err(Refusal::invalid(
-            "text.verbosity",
-            "`text.verbosity` must be `low`, `medium` or `high`.",
-        )),
+        Some(_) => {
+            let message = format!("`{param}` must be `low`, `medium` or `high`.");
+            Err(Refusal::invalid(param, message))
+        }
     }
 }
 
-fn at_least_one(param: &str, value: Option<i64>) -> Result<Option<u64>, Refusal> {
+pub(super) fn at_least_one(param: &str, value: Option<i64>) -> Result<Option<u64>, Refusal> {
     let checked = |value: i64| match u64::try_from(value) {
         Ok(value) if value > 0 => Ok(value),
         _ => Err(Refusal::invalid(
@@ -89,7 +101,7 @@ fn at_least_one(param: &str, value: Option<i64>) -> Result<Option<u64>, Refusal>
     value.map(checked).transpose()
 }
 
-fn stop(stop: Option<TextOrList<String>>) -> Result<Vec<String>, Refusal> {
+pub(super) fn stop(stop: Option<TextOrList<String>>) -> Result<Vec<String>, Refusal> {
     let stops = match stop {
         None => Vec::new(),
         Some(TextOrList::Text(text)) => vec![text],
@@ -118,8 +130,7 @@ fn stop(stop: Option<TextOrList<String>>) -> Result<Vec<String>, Refusal> {
 /// # Errors
 /// If nothing in all of it says anything.
 pub fn refuse_nothing(head: &Head, items: &[Item]) -> Result<(), Refusal> {
-    let instructions = head.instructions.as_deref().unwrap_or_default();
-    if says_something(instructions) || items.iter().any(item_says_something) {
+    if says_anything(head, items) {
         return Ok(());
     }
     Err(Refusal::of(
@@ -127,6 +138,12 @@ pub fn refuse_nothing(head: &Head, items: &[Item]) -> Result<(), Refusal> {
         "input",
         "Nothing to answer: neither `input` nor `instructions` holds any text.",
     ))
+}
+
+/// Whether a conversation holds anything but blanks.
+pub(super) fn says_anything(head: &Head, items: &[Item]) -> bool {
+    let instructions = head.instructions.as_deref().unwrap_or_default();
+    says_something(instructions) || items.iter().any(item_says_something)
 }
 
 fn item_says_something(item: &Item) -> bool {

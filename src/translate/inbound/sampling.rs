@@ -4,8 +4,40 @@ use std::{collections::BTreeMap, ops::RangeInclusive};
 
 use crate::{conversation::SamplingWishes, translate::Refusal, wire::CreateRequest};
 
+/// The fields of a request that are about sampling; all APIs have them under the same names.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::translate) struct SamplingFields<'a> {
+    pub(in crate::translate) temperature: Option<f64>,
+    pub(in crate::translate) top_p: Option<f64>,
+    pub(in crate::translate) top_k: Option<i64>,
+    pub(in crate::translate) min_p: Option<f64>,
+    pub(in crate::translate) repetition_penalty: Option<f64>,
+    pub(in crate::translate) presence_penalty: Option<f64>,
+    pub(in crate::translate) frequency_penalty: Option<f64>,
+    pub(in crate::translate) logit_bias: Option<&'a BTreeMap<String, f64>>,
+    pub(in crate::translate) seed: Option<i64>,
+}
+
+impl<'a> From<&'a CreateRequest> for SamplingFields<'a> {
+    fn from(request: &'a CreateRequest) -> Self {
+        Self {
+            temperature: request.temperature,
+            top_p: request.top_p,
+            top_k: request.top_k,
+            min_p: request.min_p,
+            repetition_penalty: request.repetition_penalty,
+            presence_penalty: request.presence_penalty,
+            frequency_penalty: request.frequency_penalty,
+            logit_bias: request.logit_bias.as_ref(),
+            seed: request.seed,
+        }
+    }
+}
+
 /// Checks every number that reaches the sampler.
-pub(super) fn wishes(request: &CreateRequest) -> Result<SamplingWishes, Refusal> {
+pub(in crate::translate) fn wishes(
+    request: &SamplingFields<'_>,
+) -> Result<SamplingWishes, Refusal> {
     Ok(SamplingWishes {
         temperature: within("temperature", request.temperature, 0.0..=2.0)?,
         top_p: top_p(request.top_p)?,
@@ -14,7 +46,7 @@ pub(super) fn wishes(request: &CreateRequest) -> Result<SamplingWishes, Refusal>
         repetition_penalty: within("repetition_penalty", request.repetition_penalty, 0.1..=10.0)?,
         presence_penalty: within("presence_penalty", request.presence_penalty, -2.0..=2.0)?,
         frequency_penalty: within("frequency_penalty", request.frequency_penalty, -2.0..=2.0)?,
-        logit_bias: logit_bias(request.logit_bias.as_ref())?,
+        logit_bias: logit_bias(request.logit_bias)?,
         seed: request.seed.map(i64::cast_unsigned),
     })
 }

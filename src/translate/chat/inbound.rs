@@ -1,0 +1,329 @@
+//! Chat requests → the domain, or a refusal that names the parameter by its path.
+
+use serde_json::Value;
+
+use crate::{
+    conversation::{Head, Item, Message, Part, Role, ToolChoice, ToolRules, Turn},
+    limits,
+    translate::{
+        Code, Refusal,
+        inbound::{self, SamplingFields},
+    },
+    wire::chat::{ChatMessage, ChatRequest},
+};
+
+/// A chat request, checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Chat {
+    /// The turn of the first answer; the others differ in their seed only.
+    pub turn: Turn,
+    /// How many answers, at least 1.
+    pub answers: usize,
+    /// Whether a stream ends with the token counts.
+    pub include_usage: bool,
+}
+
+/// Translates a request.
+///
+/// # Errors
+/// What cannot be answered.
+pub fn chat(request: ChatRequest) -> Result<Chat, Refusal> {
+    refuse_absent(&request)?;
+    let turn = Turn {
+        sampling: inbound::wishes(&sampling(&request))?,
+        tool_rules: ToolRules {
+            choice: ToolChoice::Auto,
+            parallel: request.parallel_tool_calls.unwrap_or(true),
+            calls_max: None,
+        },
+        verbosity: inbound::verbosity("verbosity", request.verbosity.as_deref())?,
+        labels: inbound::labels(
+            request.metadata,
+            request.user,
+            request.safety_identifier,
+            request.prompt_cache_key,
+        )?,
+        max_output_tokens: match request.max_completion_tokens {
+            Some(_) => {
+                inbound::at_least_one("max_completion_tokens", request.max_completion_tokens)?
+            }
+            None => inbound::at_least_one("max_tokens", request.max_tokens)?,
+        },
+        stop: inbound::stop(request.stop)?,
+        ignore_eos: request.ignore_eos.unwrap_or(false),
+        store: false,
+        previous: None,
+        items: items(request.messages)?,
+        head: Head::default(),
+        model: request.model,
+    };
+    if !inbound::says_anything(&turn.head, &turn.items) {
+        return Err(Refusal::of(
+            Code::EmptyInput,
+            "messages",
+            "Nothing to answer: no message holds any text.",
+        ));
+    }
+    Ok(Chat {
+        turn,
+        answers: answers(request.n)?,
+        include_usage: request
+            .stream_options
+            .is_some_and(|options| options.include_usage == Some(true)),
+    })
+}
+
+fn sampling(request: &ChatRequest) -> SamplingFields<'_> {
+    SamplingFields {
+        temperature: request.temperature,
+        top_p: request.top_p,
+        top_k: request.top_k,
+        min_p: request.min_p,
+        repetition_penalty: request.repetition_penalty,
+        presence_penalty: request.presence_penalty,
+        frequency_penalty: request.frequency_penalty,
+        logit_bias: request.logit_bias.as_ref(),
+        seed: request.seed,
+    }
+}
+
+fn answers(n: Option<i64>) -> Result<usize, Refusal> {
+    let most = limits::CHOICES_MAX;
+    match n.map(usize::try_from) {
+        None => Ok(1),
+        Some(Ok(n)) if (1..=most).contains(&n) => Ok(n),
+        Some(_) => Err(Refusal::invalid(
+            "n",
+            format!("`n` must be from 1 to {most}."),
+        )),
+    }
+}
+
+fn items(messages: Option<Vec<ChatMessage>>) -> Result<Vec<Item>, Refusal> {
+    let messages = messages.ok_or_else(|| Refusal::missing("messages"))?;
+    let numbered = messages.into_iter().enumerate();
+    numbered
+        .map(|(index, entry)| message(&format!("messages[{index}]"), entry).map(Item::Message))
+        .collect()
+}
+
+fn message(path: &str, message: ChatMessage) -> Result<Message, Refusal> {
+    let of = |field: &str| format!("{path}.{field}");
+    let role = message.role.ok_or_else(|| Refusal::missing(of("role")))?;
+    let role = match role.as_str() {
+        "user" => Role::User,
+        "assistant" => Role::Assistant,
+        "system" | "developer" => Role::System,
+        "tool" | "function" => return Err(Refusal::unsupported(&of("role"))),
+        other => {
+            let message = format!(
+                "`{path}.role` must be `user`, `assistant`, `system` or `developer`, not `{other}`."
+            );
+            return Err(Refusal::invalid(of("role"), message));
+        }
+    };
+    if message.tool_calls.is_some_and(|calls| !calls.is_empty()) {
+        return Err(Refusal::unsupported(&of("tool_calls")));
+    }
+    if message.function_call.is_some() {
+        return Err(Refusal::unsupported(&of("function_call")));
+    }
+    let content = match (message.content, message.refusal) {
+        (Some(content), _) => inbound::parts(path, content)?,
+        // The assistant's own words came this way.
+        (None, Some(refusal)) if role == Role::Assistant => vec![Part::Text(refusal)],
+        (None, _) => return Err(Refusal::missing(of("content"))),
+    };
+    Ok(Message { role, content })
+}
+
+/// Parts of the API that this server does not have.
+fn refuse_absent(request: &ChatRequest) -> Result<(), Refusal> {
+    let is_some = |list: &Option<Vec<_>>| list.as_ref().is_some_and(|list| !list.is_empty());
+    let modalities = request.modalities.as_deref().unwrap_or_default();
+    let asked_for = [
+        ("tools", is_some(&request.tools)),
+        ("functions", is_some(&request.functions)),
+        ("function_call", request.function_call.is_some()),
+        ("logprobs", request.logprobs == Some(true)),
+        ("top_logprobs", request.top_logprobs.is_some_and(|n| n != 0)),
+        ("reasoning_effort", request.reasoning_effort.is_some()),
+        (
+            "chat_template_kwargs",
+            request.chat_template_kwargs.is_some(),
+        ),
+        ("modalities", modalities.iter().any(|kind| kind != "text")),
+        ("audio", request.audio.is_some()),
+        ("prediction", request.prediction.is_some()),
+        ("web_search_options", request.web_search_options.is_some()),
+    ];
+    if let Some((param, _)) = asked_for.iter().find(|(_, asked)| *asked) {
+        return Err(Refusal::unsupported(param));
+    }
+    refuse_tool_choice(request.tool_choice.as_ref())?;
+    let format = request.response_format.as_ref();
+    match format.map(|format| format.kind.as_deref()) {
+        None | Some(Some("text")) => Ok(()),
+        Some(Some("json_object" | "json_schema")) => Err(Refusal::unsupported("response_format")),
+        Some(Some(other)) => Err(Refusal::invalid(
+            "response_format.type",
+            format!("`response_format.type` must be `text`, not `{other}`."),
+        )),
+        Some(None) => Err(Refusal::missing("response_format.type")),
+    }
+}
+
+fn refuse_tool_choice(choice: Option<&Value>) -> Result<(), Refusal> {
+    match choice.map(Value::as_str) {
+        None | Some(Some("auto" | "none")) => Ok(()),
+        Some(_) => Err(Refusal::invalid(
+            "tool_choice",
+            "`tool_choice` must be `auto` or `none` without `tools`.",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::translate::parse;
+
+    fn translate(request: &Value) -> Result<Chat, Refusal> {
+        let parsed = parse::parse(request.to_string().as_bytes())?;
+        assert!(parsed.unknown.is_empty(), "{request}: {:?}", parsed.unknown);
+        chat(parsed.value)
+    }
+
+    fn with(field: &str, value: &Value) -> Value {
+        let mut request = json!({"messages": [{"role": "user", "content": "Hi."}]});
+        request[field] = value.clone();
+        request
+    }
+
+    #[test]
+    fn messages_become_items() {
+        let request = json!({
+            "model": "m",
+            "messages": [
+                {"role": "developer", "content": "Be brief."},
+                {"role": "user", "content": [{"type": "text", "text": "Hi."}]},
+                {"role": "assistant", "content": null, "refusal": "No."},
+                {"role": "user", "content": "Why?"},
+            ],
+            "max_completion_tokens": 5, "max_tokens": 7, "n": 2, "seed": 3,
+            "stream_options": {"include_usage": true},
+        });
+        let chat = translate(&request).expect("a chat");
+        let said: Vec<(Role, &str)> = chat
+            .turn
+            .items
+            .iter()
+            .map(|item| match item {
+                Item::Message(Message { role, content }) => match content.as_slice() {
+                    [Part::Text(text)] => (*role, text.as_str()),
+                    other => panic!("{other:?}"),
+                },
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        let expected = [
+            (Role::System, "Be brief."),
+            (Role::User, "Hi."),
+            (Role::Assistant, "No."),
+            (Role::User, "Why?"),
+        ];
+        assert_eq!(said, expected);
+        assert_eq!((chat.answers, chat.include_usage), (2, true));
+        assert_eq!(chat.turn.max_output_tokens, Some(5));
+        assert!(!chat.turn.store);
+    }
+
+    #[test]
+    fn what_is_refused_names_the_parameter() {
+        let messages = |message: Value| json!([{"role": "user", "content": "Hi."}, message]);
+        for (field, value, param) in [
+            ("messages", json!(null), "messages"),
+            ("messages", json!([]), "messages"),
+            (
+                "messages",
+                json!([{"role": "user", "content": " "}]),
+                "messages",
+            ),
+            (
+                "messages",
+                messages(json!({"content": "x"})),
+                "messages[1].role",
+            ),
+            (
+                "messages",
+                messages(json!({"role": "user"})),
+                "messages[1].content",
+            ),
+            (
+                "messages",
+                messages(json!({"role": "x", "content": "x"})),
+                "messages[1].role",
+            ),
+            (
+                "messages",
+                messages(json!({"role": "tool", "content": "x"})),
+                "messages[1].role",
+            ),
+            (
+                "messages",
+                messages(json!({"role": "assistant", "content": "x", "tool_calls": [{}]})),
+                "messages[1].tool_calls",
+            ),
+            (
+                "messages",
+                messages(json!({"role": "user", "content": [{"type": "image_url"}]})),
+                "messages[1].content[0]",
+            ),
+            ("n", json!(0), "n"),
+            ("n", json!(1000), "n"),
+            ("max_tokens", json!(0), "max_tokens"),
+            ("max_completion_tokens", json!(-1), "max_completion_tokens"),
+            ("temperature", json!(3), "temperature"),
+            ("tools", json!([{}]), "tools"),
+            ("tool_choice", json!("required"), "tool_choice"),
+            ("logprobs", json!(true), "logprobs"),
+            (
+                "response_format",
+                json!({"type": "json_object"}),
+                "response_format",
+            ),
+            (
+                "response_format",
+                json!({"type": "xml"}),
+                "response_format.type",
+            ),
+            ("response_format", json!({}), "response_format.type"),
+            ("modalities", json!(["text", "audio"]), "modalities"),
+            ("verbosity", json!("loud"), "verbosity"),
+        ] {
+            let request = with(field, &value);
+            let refusal = translate(&request).expect_err(&request.to_string());
+            assert_eq!(refusal.param.as_deref(), Some(param), "{request}");
+        }
+    }
+
+    #[test]
+    fn what_changes_nothing_is_accepted() {
+        for (field, value) in [
+            ("tools", json!([])),
+            ("tool_choice", json!("none")),
+            ("logprobs", json!(false)),
+            ("top_logprobs", json!(0)),
+            ("response_format", json!({"type": "text"})),
+            ("modalities", json!(["text"])),
+            ("store", json!(true)),
+            ("stream_options", json!({"include_obfuscation": false})),
+            ("n", json!(null)),
+        ] {
+            let request = with(field, &value);
+            assert!(translate(&request).is_ok(), "{request}");
+        }
+    }
+}
