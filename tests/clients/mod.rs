@@ -9,6 +9,11 @@ use tokio::process::Command;
 
 use crate::support::{Script, Setup};
 
+/// A model that fails once, in its fourth step.
+fn failing(id: &str) -> Script {
+    Script::new(id, |_| "Not to the end.".to_owned()).executor(|executor| executor.failing_at(4))
+}
+
 #[tokio::test]
 async fn openai_for_python() {
     let Some(python) = env::var_os("STEMMA_TEST_PYTHON") else {
@@ -20,8 +25,8 @@ async fn openai_for_python() {
             Script::new("greeter", |_| {
                 "Hello there, caf\u{e9} \u{1F600}.".to_owned()
             }),
-            Script::new("failing", |_| "Not to the end.".to_owned())
-                .executor(|executor| executor.failing_at(4)),
+            failing("failing"),
+            failing("failing-chat"),
         ],
         ..Setup::default()
     };

@@ -99,7 +99,7 @@ def chat():
 
 
 def models():
-    assert [model.id for model in client.models.list()] == ["greeter", "failing"]
+    assert [model.id for model in client.models.list()] == ["greeter", "failing", "failing-chat"]
     assert client.models.retrieve("greeter").object == "model"
 
 
@@ -130,7 +130,7 @@ def failure():
         raise AssertionError("the failure of a stream goes unnoticed")
     try:
         messages = [{"role": "user", "content": "x"}]
-        for _ in client.chat.completions.create(model="failing", messages=messages, stream=True):
+        for _ in client.chat.completions.create(model="failing-chat", messages=messages, stream=True):
             pass
     except openai.APIError as error:
         assert "error" in error.message, error
