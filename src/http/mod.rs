@@ -8,6 +8,7 @@ mod chat;
 mod error;
 mod health;
 mod intake;
+mod metrics;
 mod models;
 mod rates;
 mod request_id;

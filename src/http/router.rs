@@ -14,8 +14,8 @@ use tower_http::{
 use tracing::Level;
 
 use super::{
-    AppState, admin, auth, browser, chat, error, health, intake, models, request_id, responses,
-    stored,
+    AppState, admin, auth, browser, chat, error, health, intake, metrics, models, request_id,
+    responses, stored,
 };
 
 /// The API, which is served both under `/v1` and without it, to those who may come in. Nothing of a
@@ -41,14 +41,27 @@ fn api(state: &AppState) -> Router<AppState> {
         .layer(middleware::from_fn_with_state(state.clone(), auth::admit))
 }
 
+/// What operators' tools ask for.
+fn metrics(state: &AppState) -> Router<AppState> {
+    Router::new()
+        .route("/metrics", get(metrics::metrics))
+        .layer(middleware::from_fn(auth::require_admin))
+        .layer(middleware::from_fn_with_state(state.clone(), auth::admit))
+}
+
 /// The whole server.
 pub fn router(state: AppState) -> Router {
     let routes = Router::new()
         .route("/health", get(health::health))
+        .merge(metrics(&state))
         .merge(api(&state))
         .nest("/v1", api(&state))
         .fallback(error::unknown_route)
         .method_not_allowed_fallback(error::wrong_method);
+    let routes = routes.layer(middleware::from_fn_with_state(
+        state.clone(),
+        metrics::count,
+    ));
     surround(routes, &state).with_state(state)
 }
 

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::sync::Semaphore;
 
-use super::unknown::UnknownFields;
+use super::{metrics::Answers, unknown::UnknownFields};
 use crate::{auth::Gate, clock::Entropy, limits, responses::Service};
 
 /// Settings of the HTTP side.
@@ -47,6 +47,7 @@ pub struct AppState {
     pub(super) options: Arc<HttpOptions>,
     pub(super) entropy: Arc<dyn Entropy>,
     pub(super) unknown_fields: Arc<UnknownFields>,
+    pub(super) answers: Answers,
     /// Permits for work that takes a processor for as long as a long prompt needs.
     pub(super) preparing: Arc<Semaphore>,
 }
@@ -67,6 +68,7 @@ impl AppState {
             options: Arc::new(options),
             entropy,
             unknown_fields: Arc::default(),
+            answers: Answers::default(),
             preparing: Arc::new(Semaphore::new(processors)),
         }
     }

@@ -4,6 +4,7 @@ mod bodies;
 mod chat;
 mod create;
 mod endings;
+mod metrics;
 mod refusals;
 mod routes;
 mod stopping;

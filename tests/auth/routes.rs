@@ -45,7 +45,13 @@ fn routes(response: &Value) -> Vec<Route> {
             None,
             [200, 404, 200],
         ),
-        route(get, "/v1/admin/responses?owner=ann", None, [403, 403, 200]),
+        route(
+            get.clone(),
+            "/v1/admin/responses?owner=ann",
+            None,
+            [403, 403, 200],
+        ),
+        route(get, "/metrics", None, [403, 403, 200]),
         route(delete, &path, None, [200, 404, 200]),
     ]
 }

@@ -1,0 +1,151 @@
+//! `/metrics`: what the server does and has done, in the OpenMetrics text format.
+
+use std::sync::atomic::AtomicU64;
+
+use axum::{
+    extract::{MatchedPath, Request, State},
+    http::header,
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text},
+    metrics::{counter::Counter, family::Family, gauge::Gauge},
+    registry::Registry,
+};
+
+use super::{AppState, error::ApiError};
+use crate::responses::Service;
+
+const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Answers so far.
+pub(super) type Answers = Family<AnswerLabels, Counter>;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct AnswerLabels {
+    method: String,
+    route: String,
+    status: u16,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ModelLabels {
+    model: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ContinuationLabels {
+    temperature: &'static str,
+    reason: String,
+}
+
+/// Counts an answer, by the route and not by the path, which may hold anything.
+pub(super) async fn count(State(state): State<AppState>, request: Request, next: Next) -> Response {
+    let route = request.extensions().get::<MatchedPath>();
+    let route = route.map_or("none", MatchedPath::as_str).to_owned();
+    let method = request.method().as_str().to_owned();
+    let response = next.run(request).await;
+    let labels = AnswerLabels {
+        method,
+        route,
+        status: response.status().as_u16(),
+    };
+    state.answers.get_or_create(&labels).inc();
+    response
+}
+
+/// `GET /metrics`.
+pub(super) async fn metrics(State(state): State<AppState>) -> Result<Response, ApiError> {
+    let mut registry = Registry::with_prefix("stemma");
+    registry.register("http_answers", "Answers over HTTP", state.answers.clone());
+    continuations(&mut registry, &state.service);
+    engines(&mut registry, &state.service);
+    let mut body = String::new();
+    text::encode(&mut body, &registry).map_err(|error| {
+        tracing::error!(%error, "the metrics could not be written");
+        ApiError::internal()
+    })?;
+    Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], body).into_response())
+}
+
+fn continuations(registry: &mut Registry, service: &Service) {
+    let family = Family::<ContinuationLabels, Counter>::default();
+    for (temperature, reason, count) in service.decisions().counts() {
+        let labels = ContinuationLabels {
+            temperature: temperature.as_str(),
+            reason: reason.map(|reason| reason.to_string()).unwrap_or_default(),
+        };
+        family.get_or_create(&labels).inc_by(count);
+    }
+    let help = "Continuations by where their prompts came from";
+    registry.register("continuations", help, family);
+}
+
+fn engines(registry: &mut Registry, service: &Service) {
+    let mut gauge = |name, help, value: fn(&Stats) -> usize| {
+        let family = Family::<ModelLabels, Gauge<u64, AtomicU64>>::default();
+        for (labels, stats) in stats(service) {
+            family.get_or_create(&labels).set(value(&stats) as u64);
+        }
+        registry.register(name, help, family);
+    };
+    gauge("running", "Sequences that hold key/value memory", |s| {
+        s.running
+    });
+    gauge("waiting", "Generations that wait for a place", |s| {
+        s.waiting
+    });
+    gauge("kv_bytes", "Key/value memory of running sequences", |s| {
+        s.kv_bytes
+    });
+    gauge("cache_bytes", "Key/value memory of the prefix cache", |s| {
+        s.cache.bytes
+    });
+    gauge("cache_memories", "Prefixes in the cache", |s| {
+        s.cache.memories
+    });
+    let mut counter = |name, help, value: fn(&Stats) -> u64| {
+        let family = Family::<ModelLabels, Counter>::default();
+        for (labels, stats) in stats(service) {
+            family.get_or_create(&labels).inc_by(value(&stats));
+        }
+        registry.register(name, help, family);
+    };
+    counter("steps", "Steps of the engine", |s| s.steps);
+    counter("prefilled_tokens", "Tokens read as prompts", |s| {
+        s.prefilled_tokens
+    });
+    counter("generated_tokens", "Tokens generated", |s| {
+        s.generated_tokens
+    });
+    counter(
+        "evictions",
+        "Sequences that lost their memory to others",
+        |s| s.evictions,
+    );
+    counter(
+        "cache_hits",
+        "Prompts that began like one in the cache",
+        |s| s.cache.hits,
+    );
+    counter(
+        "cache_hit_tokens",
+        "Tokens of prompts taken from the cache",
+        |s| s.cache.hit_tokens,
+    );
+    counter("cache_evictions", "Prefixes dropped from the cache", |s| {
+        s.cache.evictions
+    });
+}
+
+type Stats = crate::engine::EngineStats;
+
+fn stats(service: &Service) -> impl Iterator<Item = (ModelLabels, Stats)> {
+    service.models().iter().map(|model| {
+        let labels = ModelLabels {
+            model: model.id.clone(),
+        };
+        (labels, model.engine.stats())
+    })
+}
