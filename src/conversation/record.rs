@@ -49,6 +49,8 @@ pub enum Status {
     Completed,
     /// The answer was cut because it reached the most tokens allowed or the end of the context.
     Cut,
+    /// Somebody cancelled it.
+    Cancelled,
     /// Something broke.
     Failed(Failure),
 }

@@ -16,7 +16,7 @@ use crate::{
     conversation::Status,
     responses::{CreateError, Prepared, RunningTurn, Temperature},
     translate::{inbound, outbound, parse},
-    wire::CreateRequest,
+    wire::{CreateRequest, InputTokens},
 };
 
 /// `POST /v1/responses`. Every check comes before the first byte of a stream.
@@ -76,6 +76,23 @@ async fn answer(state: &AppState, caller: &Caller, body: Bytes) -> Result<Respon
     };
     add_warmth(&mut response, warm, temperature);
     Ok(response)
+}
+
+/// `POST /v1/responses/input_tokens`: how many tokens the prompt of that request has.
+pub(super) async fn input_tokens(
+    State(state): State<AppState>,
+    Extension(caller): Extension<Caller>,
+    JsonBody(body): JsonBody,
+) -> Result<Json<InputTokens>, ApiError> {
+    let counted = prepared(&state, move |state| {
+        let ready = prepare(state, &caller, &body)?;
+        Ok(ready.prepared.input_tokens())
+    });
+    let refuse = |error| ApiError::of_create(error, state.options.retry_after);
+    Ok(Json(InputTokens {
+        object: "response.input_tokens",
+        input_tokens: counted.await.map_err(refuse)?,
+    }))
 }
 
 /// Answers when the turn has ended.

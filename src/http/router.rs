@@ -30,6 +30,8 @@ fn api(state: &AppState) -> Router<AppState> {
             "/responses/{id}",
             get(stored::retrieve).delete(stored::delete),
         )
+        .route("/responses/input_tokens", post(responses::input_tokens))
+        .route("/responses/{id}/cancel", post(stored::cancel))
         .route("/responses/{id}/input_items", get(stored::input_items))
         .route("/chat/completions", post(chat::create))
         .route("/models", get(models::list))

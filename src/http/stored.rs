@@ -17,7 +17,7 @@ use crate::{
     id::ResponseId,
     responses::Service,
     session::LogError,
-    translate::{Code, Refusal, page::Page},
+    translate::{Code, Refusal, outbound, page::Page},
     wire::{Deleted, ItemList},
 };
 
@@ -51,6 +51,23 @@ pub(super) async fn delete(
         object: "response",
         deleted: true,
     }))
+}
+
+/// `POST /v1/responses/{id}/cancel`.
+pub(super) async fn cancel(
+    State(state): State<AppState>,
+    Extension(caller): Extension<Caller>,
+    id: IdPath,
+) -> Result<Response, ApiError> {
+    let id = parse_id(id)?;
+    match state.service.cancel(&caller, id).await? {
+        Some(record) => Ok(Json(outbound::response(&record)).into_response()),
+        None => Err(Refusal::new(
+            Code::NotCancellable,
+            "The response has ended; only one that is in progress can be cancelled.",
+        )
+        .into()),
+    }
 }
 
 /// `GET /v1/responses/{id}/input_items`.

@@ -12,6 +12,7 @@ mod prompt;
 mod reader;
 mod recording;
 mod run;
+mod running;
 mod settings;
 
 pub use continuation::{Decisions, Rebuild, Temperature};
@@ -24,11 +25,12 @@ pub use settings::{SamplingDefaults, settle};
 use std::{sync::Arc, time::Duration};
 
 use lines::Lines;
+use running::Running;
 
 use crate::{
     auth::{Caller, Permit},
     clock::{Clock, Entropy},
-    conversation::Turn,
+    conversation::{Record, Turn},
     id::ResponseId,
     session::{LogError, SessionLog},
     translate::Refusal,
@@ -42,6 +44,7 @@ pub struct Service {
     entropy: Arc<dyn Entropy>,
     decisions: Decisions,
     lines: Arc<Lines>,
+    running: Arc<Running>,
 }
 
 /// Why a turn did not begin.
@@ -79,6 +82,7 @@ impl Service {
             entropy,
             decisions: Decisions::default(),
             lines: Arc::default(),
+            running: Arc::default(),
         }
     }
 
@@ -133,6 +137,29 @@ impl Service {
     pub fn input_items(&self, caller: &Caller, id: ResponseId) -> Result<Vec<String>, LogError> {
         let access = past::readable(caller);
         self.log.input_items(&access, past::session_of(id))
+    }
+
+    /// Ends a turn that runs; returns the response when that is durable. `None` if the turn has ended
+    /// already.
+    ///
+    /// # Errors
+    /// [`LogError::NotFound`] if the caller knows no such response; the log's own.
+    pub async fn cancel(
+        &self,
+        caller: &Caller,
+        id: ResponseId,
+    ) -> Result<Option<Arc<Record>>, LogError> {
+        let access = past::readable(caller);
+        if self.log.bounds().persistence_disabled() {
+            return Err(LogError::PersistenceDisabled);
+        }
+        match self.running.cancel(&access, id).await {
+            Some(record) => Ok(Some(record)),
+            None => {
+                self.log.response_record(&access, past::session_of(id))?;
+                Ok(None)
+            }
+        }
     }
 
     /// Deletes a stored response; returns when that is durable.

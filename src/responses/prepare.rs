@@ -44,6 +44,13 @@ pub(super) struct Beginning {
     pub(super) head_digest: [u8; 32],
 }
 
+impl Prepared {
+    /// Number of tokens of the prompt.
+    pub fn input_tokens(&self) -> usize {
+        self.job.prompt.len()
+    }
+}
+
 pub(super) fn prepare(
     service: &Service,
     caller: &Caller,

@@ -188,6 +188,6 @@ fn outcome(ending: &Ending) -> (TurnStatus, TurnFinish) {
         Ending::MaxTokens => (TurnStatus::Incomplete, TurnFinish::MaxTokens),
         Ending::ContextFull => (TurnStatus::Incomplete, TurnFinish::ContextFull),
         Ending::Failed(_) => (TurnStatus::Failed, TurnFinish::Failed),
-        Ending::Abandoned => (TurnStatus::Cancelled, TurnFinish::Cancelled),
+        Ending::Cancelled | Ending::Abandoned => (TurnStatus::Cancelled, TurnFinish::Cancelled),
     }
 }

@@ -11,7 +11,7 @@ use tracing::Instrument as _;
 
 use super::{
     CreateError, Prepared, Service, Temperature, continuation::Decision, prepare::Beginning,
-    reader::Reader, recording::Recording,
+    reader::Reader, recording::Recording, running::Place,
 };
 use crate::{
     auth::Permit,
@@ -97,6 +97,8 @@ pub(super) enum Ending {
     ContextFull,
     /// By a failure.
     Failed(Failure),
+    /// By somebody who asked for that.
+    Cancelled,
     /// By the client, who has gone.
     Abandoned,
 }
@@ -120,6 +122,7 @@ pub(super) async fn run(
     let mut tokens = model.engine.submit(job).map_err(refusal_of)?;
     let cached_tokens = accepted(&mut tokens).await?;
     let decision = decision(&session, cached_tokens);
+    let owner = session.opening.owner.clone();
     let lines = Arc::clone(&service.lines);
     let recording = Recording::begin(&service.log, lines, session, seed).await?;
     if let Some(decision) = decision {
@@ -139,6 +142,7 @@ pub(super) async fn run(
         clock: Arc::clone(&service.clock),
         recording,
         permit,
+        place: service.running.enter(record.id, owner),
         listener: sender,
     };
     tokio::spawn(task.run(tokens).in_current_span());
@@ -187,6 +191,7 @@ struct TurnTask {
     clock: Arc<dyn Clock>,
     recording: Recording,
     permit: Option<Arc<Permit>>,
+    place: Place,
     listener: mpsc::Sender<TurnEvent>,
 }
 
@@ -210,6 +215,7 @@ impl TurnTask {
             let event = tokio::select! {
                 event = tokens.next() => event,
                 () = self.listener.closed() => return Ending::Abandoned,
+                () = self.place.cancelled() => return Ending::Cancelled,
             };
             match event {
                 Some(TokenEvent::Accepted { .. }) => {}
@@ -259,6 +265,7 @@ impl TurnTask {
         let status = match ending {
             Ending::EndToken(_) | Ending::StopText => Status::Completed,
             Ending::MaxTokens | Ending::ContextFull => Status::Cut,
+            Ending::Cancelled => Status::Cancelled,
             Ending::Failed(failure) => Status::Failed(failure),
             Ending::Abandoned => return self.abandon().await,
         };
@@ -281,6 +288,7 @@ impl TurnTask {
             record.completed_at = None;
             record.status = Status::Failed(Failure::Storage);
         }
+        self.place.leave(&record);
         // A client that has gone by now has missed the end only.
         let _ = self.listener.send(TurnEvent::Ended(Box::new(record))).await;
     }
@@ -301,7 +309,7 @@ impl TurnTask {
         self.add(rest).await?;
         let last = match status {
             Status::Failed(_) => self.answer.break_off(),
-            Status::Cut => self.answer.finish(ItemStatus::Incomplete),
+            Status::Cut | Status::Cancelled => self.answer.finish(ItemStatus::Incomplete),
             Status::Completed | Status::InProgress => self.answer.finish(ItemStatus::Completed),
         };
         self.tell(last).await

@@ -119,6 +119,7 @@ fn status(status: &Status) -> &'static str {
         Status::InProgress => "in_progress",
         Status::Completed => "completed",
         Status::Cut => "incomplete",
+        Status::Cancelled => "cancelled",
         Status::Failed(_) => "failed",
     }
 }
@@ -129,7 +130,7 @@ fn error(status: &Status) -> Option<wire::ResponseError> {
             code: failure_code(*failure),
             message: failure_text(*failure).to_owned(),
         }),
-        Status::InProgress | Status::Completed | Status::Cut => None,
+        Status::InProgress | Status::Completed | Status::Cut | Status::Cancelled => None,
     }
 }
 

@@ -33,6 +33,8 @@ pub enum Code {
     EmptyInput,
     /// There is no response to continue.
     PreviousResponseNotFound,
+    /// The response is not in progress any more.
+    NotCancellable,
     /// The server keeps no responses.
     PersistenceDisabled,
     /// No such model is loaded.
@@ -60,6 +62,7 @@ impl Code {
             Self::EmptyInput => "empty_input",
             Self::PreviousResponseNotFound => "previous_response_not_found",
             Self::PersistenceDisabled => "persistence_disabled",
+            Self::NotCancellable => "not_cancellable",
             Self::ModelNotFound => "model_not_found",
             Self::ModelNotAllowed => "model_not_allowed",
             Self::UnsupportedModel => "unsupported_model",

@@ -78,7 +78,7 @@ impl Events {
                 events.push(self.number("error", body));
                 "response.failed"
             }
-            Status::Cut => "response.incomplete",
+            Status::Cut | Status::Cancelled => "response.incomplete",
             Status::Completed | Status::InProgress => "response.completed",
         };
         events.push(self.lifecycle(name, record));

@@ -13,4 +13,4 @@ pub use event::{Event, EventBody};
 pub use list::{Deleted, ItemList};
 pub use model::{Model, ModelList};
 pub use request::{ContentPart, CreateRequest, InputItem, TextOrList};
-pub use response::Response;
+pub use response::{InputTokens, Response};

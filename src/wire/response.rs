@@ -195,3 +195,14 @@ pub struct InputTokensDetails {
 pub struct OutputTokensDetails {
     pub reasoning_tokens: u64,
 }
+
+/// The answer to `POST /v1/responses/input_tokens`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[expect(
+    missing_docs,
+    reason = "the fields are OpenAI's and documented in docs/api.md"
+)]
+pub struct InputTokens {
+    pub object: &'static str,
+    pub input_tokens: usize,
+}

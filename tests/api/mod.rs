@@ -1,6 +1,7 @@
 //! The HTTP contract, on scripted models.
 
 mod bodies;
+mod cancel;
 mod chat;
 mod create;
 mod endings;

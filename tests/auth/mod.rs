@@ -122,6 +122,7 @@ fn uses_of(response: &Value) -> Vec<(Method, String, Option<Value>)> {
     vec![
         (Method::GET, path.clone(), None),
         (Method::GET, format!("{path}/input_items"), None),
+        (Method::POST, format!("{path}/cancel"), None),
         (Method::POST, "/v1/responses".to_owned(), Some(next)),
         (Method::DELETE, path, None),
     ]

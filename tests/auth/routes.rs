@@ -32,12 +32,26 @@ fn routes(response: &Value) -> Vec<Route> {
     let (get, post, delete) = (Method::GET, Method::POST, Method::DELETE);
     let next = json!({"input": "x", "previous_response_id": response["id"]});
     let new = Some(json!({"input": "x"}));
+    let chat = Some(json!({"messages": [{"role": "user", "content": "x"}]}));
     vec![
         route(get.clone(), "/health", None, [200, 200, 200]),
         route(get.clone(), "/v1/models", None, [200, 200, 200]),
         route(get.clone(), "/v1/models/scripted", None, [200, 200, 200]),
-        route(post.clone(), "/v1/responses", new, [200, 200, 200]),
-        route(post, "/v1/responses", Some(next), [200, 400, 400]),
+        route(post.clone(), "/v1/responses", new.clone(), [200, 200, 200]),
+        route(post.clone(), "/v1/responses", Some(next), [200, 400, 400]),
+        route(
+            post.clone(),
+            "/v1/responses/input_tokens",
+            new.clone(),
+            [200, 200, 200],
+        ),
+        route(post.clone(), "/v1/chat/completions", chat, [200, 200, 200]),
+        route(
+            post.clone(),
+            &format!("{path}/cancel"),
+            None,
+            [400, 404, 400],
+        ),
         route(get.clone(), &path, None, [200, 404, 200]),
         route(
             get.clone(),

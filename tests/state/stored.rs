@@ -34,6 +34,39 @@ async fn what_was_answered_is_what_is_read() {
     }
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn nobody_else_can_read_the_log() {
+    use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
+
+    fn assert_private(path: &Path) {
+        let data = fs::metadata(path).expect("metadata");
+        let mode = data.permissions().mode() & 0o777;
+        let expected = if data.is_dir() { 0o700 } else { 0o600 };
+        assert_eq!(mode, expected, "{}", path.display());
+        for entry in data
+            .is_dir()
+            .then(|| fs::read_dir(path))
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            assert_private(&entry.expect("an entry").path());
+        }
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("permissions");
+    let entropy = Arc::default();
+    for _ in 0..2 {
+        let server = serve(folder.path(), parrot("m"), &entropy).await;
+        server.0.created(json!({"input": "Hi."})).await;
+        assert_private(folder.path());
+        stop(server).await;
+        let db = folder.path().join("store/log/db");
+        fs::set_permissions(&db, fs::Permissions::from_mode(0o644)).expect("permissions");
+    }
+}
+
 #[tokio::test]
 async fn a_restart_keeps_what_was_stored_and_what_was_deleted() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -33,6 +33,15 @@ pub(super) fn make_private_dir(dir: &Path) -> Result<(), StorageError> {
     }
 }
 
+/// Takes from others what they may do with a folder that was there before. What matters lies in a
+/// folder below that is private in any case, so it is no error if this one belongs to somebody else.
+pub(super) fn keep_others_out(dir: &Path) {
+    let is_open = fs::metadata(dir).is_ok_and(|data| data.permissions().mode() & 0o077 != 0);
+    if is_open && let Err(error) = set_mode(dir, 0o700) {
+        tracing::warn!(%error, "others may list the folder of the session log");
+    }
+}
+
 /// Opens a file for reading and writing, made for the owner only if it is not there.
 pub(super) fn open_private(path: &Path) -> Result<File, StorageError> {
     let mut options = OpenOptions::new();

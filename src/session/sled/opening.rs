@@ -24,6 +24,7 @@ pub(super) fn open(dir: &Path, options: &SledOptions) -> Result<SledStorage, Sto
     };
     files::make_private_dir(dir)?;
     let lock = files::lock(&paths.lock())?;
+    files::keep_others_out(dir);
     tidy_up(&paths)?;
     if !paths.store().exists() {
         create(&paths, options)?;

@@ -53,7 +53,7 @@ fn text(item: &OutputItem) -> Option<&str> {
 pub(super) fn finish_reason(status: &Status) -> &'static str {
     match status {
         Status::Cut => "length",
-        Status::Completed | Status::InProgress | Status::Failed(_) => "stop",
+        Status::Completed | Status::InProgress | Status::Cancelled | Status::Failed(_) => "stop",
     }
 }
 

@@ -1,0 +1,93 @@
+//! The turns that run, by the ids of their responses: until its end an id is known to those who
+//! cancel, and to nobody else.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::sync::{Notify, watch};
+
+use crate::{conversation::Record, id::ResponseId, session::Access};
+
+/// All of them.
+#[derive(Default)]
+pub(super) struct Running(Mutex<HashMap<ResponseId, Entry>>);
+
+struct Entry {
+    owner: Option<String>,
+    cancelled: Arc<Notify>,
+    /// What became of the turn.
+    ended: watch::Receiver<Option<Arc<Record>>>,
+}
+
+/// A turn's entry, which goes with the turn.
+pub(super) struct Place {
+    running: Arc<Running>,
+    id: ResponseId,
+    cancelled: Arc<Notify>,
+    ended: watch::Sender<Option<Arc<Record>>>,
+}
+
+impl Running {
+    /// Enters a turn.
+    pub(super) fn enter(self: &Arc<Self>, id: ResponseId, owner: Option<String>) -> Place {
+        let (sender, ended) = watch::channel(None);
+        let cancelled = Arc::new(Notify::new());
+        let entry = Entry {
+            owner,
+            cancelled: Arc::clone(&cancelled),
+            ended,
+        };
+        self.entries().insert(id, entry);
+        Place {
+            running: Arc::clone(self),
+            id,
+            cancelled,
+            ended: sender,
+        }
+    }
+
+    /// Ends a turn, and waits until that is durable; gives what became of it, if it runs and the
+    /// caller may know.
+    pub(super) async fn cancel(&self, access: &Access, id: ResponseId) -> Option<Arc<Record>> {
+        let mut ended = {
+            let entries = self.entries();
+            let entry = entries.get(&id)?;
+            if !access.sees(entry.owner.as_deref()) {
+                return None;
+            }
+            entry.cancelled.notify_one();
+            entry.ended.clone()
+        };
+        let record = ended.wait_for(Option::is_some).await.ok()?;
+        record.clone()
+    }
+
+    fn entries(&self) -> MutexGuard<'_, HashMap<ResponseId, Entry>> {
+        // Nothing that holds this can panic half-way.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Place {
+    /// Returns once somebody has cancelled the turn.
+    pub(super) async fn cancelled(&self) {
+        self.cancelled.notified().await;
+    }
+
+    /// Tells those who cancelled what became of it. From now on the id is one of the log's.
+    pub(super) fn leave(self, record: &Record) {
+        self.running.entries().remove(&self.id);
+        // Most turns are cancelled by nobody.
+        if self.ended.receiver_count() > 0 {
+            self.ended.send_replace(Some(Arc::new(record.clone())));
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.running.entries().remove(&self.id);
+    }
+}
