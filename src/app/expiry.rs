@@ -6,22 +6,25 @@ use crate::{clock::Clock, session::SessionLog};
 
 /// Between two looks, so that many that expire in turn go together. Readers see none of them anyway.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
+/// After a look that failed. A log that comes back goes on by itself.
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(60);
 /// Between two looks, so that a clock that was set is noticed.
 const PAUSE_MAX: Duration = Duration::from_secs(10 * 60);
 
 /// Enforces the bounds of the log at once and whenever something outlives its time.
 pub(super) async fn sweep(log: &SessionLog, clock: &dyn Clock) -> Infallible {
     loop {
-        let now_ms = clock.now().as_millisecond();
-        if let Err(error) = log.sweep(now_ms).await {
-            tracing::warn!(%error, "the session log could not be swept");
-        }
-        let next_ms = log.next_expiry_ms().unwrap_or_else(|error| {
-            tracing::warn!(%error, "the session log could not be swept");
-            None
-        });
-        let now_ms = clock.now().as_millisecond();
-        let pause = pause(now_ms, next_ms, log.bounds().shortest_lifetime_ms());
+        let swept = log.sweep(clock.now().as_millisecond()).await;
+        let pause = match swept.and_then(|()| log.next_expiry_ms()) {
+            Ok(next_ms) => {
+                let now_ms = clock.now().as_millisecond();
+                pause(now_ms, next_ms, log.bounds().shortest_lifetime_ms())
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the session log could not be swept");
+                PAUSE_AFTER_FAILURE
+            }
+        };
         tokio::time::sleep(pause).await;
     }
 }

@@ -76,8 +76,9 @@ fn outlived(lifetime_ms: Option<i64>, at_ms: i64, now_ms: i64) -> bool {
 /// # Errors
 /// The storage's.
 pub fn next_expiry_ms(read: &impl Read, bounds: &Bounds) -> Result<Option<i64>, LogError> {
+    let kept = !bounds.persistence_disabled();
     let lifetimes = [
-        (Space::Order, bounds.ttl_ms),
+        (Space::Order, bounds.ttl_ms.filter(|_| kept)),
         (Space::Unstored, bounds.unstored_retention_ms),
     ];
     let mut next: Option<i64> = None;

@@ -172,13 +172,14 @@ impl SessionLog {
     /// Visible responses of one owner, newest first, from before the place `before` in the log.
     ///
     /// # Errors
-    /// The storage's.
+    /// [`LogError::PersistenceDisabled`] and the storage's.
     pub fn list(
         &self,
         owner: Option<&str>,
         before: Option<u64>,
         limit: usize,
     ) -> Result<Vec<Listed>, LogError> {
+        self.require_persistence()?;
         let mut range = KeyRange::listing(owner);
         if let Some(before) = before {
             range = range.after(&Key::listing(owner, before));

@@ -106,6 +106,8 @@ async fn without_persistence_everything_by_id_says_so_and_turns_are_still_logged
         log.delete(ALL, id(1)).await,
         Err(LogError::PersistenceDisabled)
     );
+    let listed = log.list(None, None, 1).map(|listed| listed.len());
+    assert_eq!(listed, Err(LogError::PersistenceDisabled));
     let mut continuing = opening(2, None);
     continuing.continues = Some(id(1));
     let refused = log.begin(continuing).await.map(|turn| turn.id());
