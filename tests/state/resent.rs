@@ -5,11 +5,12 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use stemma::session::{
     LogOptions, SessionId, SessionLog,
-    key::Key,
+    key::{Key, KeyRange, Space},
     memory::MemoryStorage,
     migrate::Direct,
     operate::verify::verify,
-    record::{Head, State, load},
+    record::{Head, State, load, open_record},
+    storage::Storage as _,
 };
 
 use super::{parrot, path_of};
@@ -73,6 +74,28 @@ async fn a_conversation_sent_again_is_logged_as_a_fork_of_itself() {
             [""; 0]
         );
     }
+}
+
+#[tokio::test]
+async fn a_chat_sent_again_is_logged_as_a_fork_of_itself() {
+    let (app, _, storage) = serve().await;
+    let mut messages = vec![user("One.")];
+    for text in ["Two.", "Three.", "Four."] {
+        let post = app.client.post(format!("{}/v1/chat/completions", app.url));
+        let answer = post.json(&json!({"model": "m", "messages": messages}));
+        let answer = answer.send().await.expect("an answer");
+        let answer: Value = answer.json().await.expect("JSON");
+        let said = &answer["choices"][0]["message"]["content"];
+        messages.extend([json!({"role": "assistant", "content": said}), user(text)]);
+    }
+    let heads = storage.scan(&KeyRange::space(Space::Head), 9);
+    let heads = heads.expect("readable").into_iter();
+    let forks = heads.map(|(key, value)| {
+        let head: Head = open_record(&key, &value).expect("readable");
+        head.fork.is_some()
+    });
+    let (forks, roots): (Vec<_>, Vec<_>) = forks.partition(|is_fork| *is_fork);
+    assert_eq!((forks.len(), roots.len()), (2, 1));
 }
 
 #[tokio::test]
