@@ -169,7 +169,9 @@ async fn a_server_that_keeps_nothing_says_so_and_touches_nothing() {
     for response in [&before, &answered] {
         let path = path_of(response);
         let request = json!({"input": "c", "previous_response_id": response["id"]});
+        let cancel = app.client.post(format!("{}{path}/cancel", app.url));
         for answer in [
+            cancel.send().await.expect("an answer"),
             app.get(&path).await,
             app.get(&format!("{path}/input_items")).await,
             app.delete(&path).await,
