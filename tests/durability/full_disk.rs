@@ -30,7 +30,7 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.0.path()).output();
+        let _ = Command::new("umount").arg("-l").arg(self.0.path()).output();
     }
 }
 
