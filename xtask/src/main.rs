@@ -73,6 +73,8 @@ enum ModelsCommand {
 enum BenchCommand {
     /// Measure the engine beside mlx-lm and write docs/benchmarks/engine.md.
     Engine(bench::EngineArgs),
+    /// Measure the session log beside other stores and write docs/benchmarks/log.md.
+    Log(bench::LogArgs),
 }
 
 fn main() -> ExitCode {
@@ -93,6 +95,7 @@ fn run(command: Command) -> Result<()> {
         Command::Test { args } => test::run(&project, &args),
         Command::Models(ModelsCommand::Fetch { aliases }) => models::fetch(&project, &aliases),
         Command::Bench(BenchCommand::Engine(args)) => bench::engine(&project, &args),
+        Command::Bench(BenchCommand::Log(args)) => bench::log(&project, &args),
         Command::WriteBindings {
             mlx_c,
             builtin_headers,

@@ -15,7 +15,10 @@ mod opening;
 use std::{
     fs::File,
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError, RwLock},
+    sync::{
+        Mutex, MutexGuard, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
     thread,
 };
 
@@ -49,7 +52,26 @@ pub struct SledStorage {
     store: [u8; 16],
     engine: RwLock<Engine>,
     writer: Mutex<Writer>,
+    effort: Counters,
     _lock: File,
+}
+
+/// What writing has cost so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Effort {
+    /// Commits that became durable.
+    pub commits: u64,
+    /// Times that the engine was told to hand its buffers to the operating system.
+    pub flushes: u64,
+    /// Files synced.
+    pub syncs: u64,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    commits: AtomicU64,
+    flushes: AtomicU64,
+    syncs: AtomicU64,
 }
 
 /// Where the parts of a store lie.
@@ -163,6 +185,15 @@ impl SledStorage {
         files::remove_tree(&new.dir)
     }
 
+    /// What commits have cost since the store was opened.
+    pub fn effort(&self) -> Effort {
+        Effort {
+            commits: self.effort.commits.load(Ordering::Relaxed),
+            flushes: self.effort.flushes.load(Ordering::Relaxed),
+            syncs: self.effort.syncs.load(Ordering::Relaxed),
+        }
+    }
+
     fn writer(&self) -> MutexGuard<'_, Writer> {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -178,14 +209,19 @@ impl SledStorage {
         writer.state_durable(false, &self.paths)?;
         // The manifest states what is durable already, so it need not wait for the engine.
         let (manifest, durable) = (&writer.manifest, writer.durable.commit);
+        let sync = |file: &dyn Fn() -> Result<(), StorageError>| {
+            self.effort.syncs.fetch_add(1, Ordering::Relaxed);
+            file()
+        };
         thread::scope(|scope| {
-            let stated = scope.spawn(|| manifest.sync());
+            let stated = scope.spawn(|| sync(&|| manifest.sync()));
+            self.effort.flushes.fetch_add(1, Ordering::Relaxed);
             let written = self.read(|engine| engine.write(&batch.writes));
             if let Err(StorageError::Failed(_)) = written {
                 self.keep_readable(durable);
             }
             written?;
-            sync_db(&writer.db, &self.paths)?;
+            sync(&|| sync_db(&writer.db, &self.paths))?;
             stated
                 .join()
                 .unwrap_or_else(|_| Err(StorageError::Failed("the sync panicked".into())))
@@ -300,7 +336,10 @@ impl Storage for SledStorage {
         }
         let committed = self.try_commit(&mut writer, batch);
         match &committed {
-            Ok(()) => writer.durable = batch.totals,
+            Ok(()) => {
+                writer.durable = batch.totals;
+                self.effort.commits.fetch_add(1, Ordering::Relaxed);
+            }
             Err(StorageError::Full(why)) => {
                 writer.state = WriterState::Full(why.clone());
                 // The engine refuses some reads after a failed write, too.

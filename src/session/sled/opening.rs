@@ -7,8 +7,8 @@ use std::{
 };
 
 use super::{
-    Opened, Paths, SledOptions, SledStorage, Writer, WriterState, engine::Engine, files, log_file,
-    manifest::ManifestFile,
+    Counters, Opened, Paths, SledOptions, SledStorage, Writer, WriterState, engine::Engine, files,
+    log_file, manifest::ManifestFile,
 };
 use crate::session::{
     codec,
@@ -76,6 +76,7 @@ pub(super) fn open(dir: &Path, options: &SledOptions) -> Result<SledStorage, Sto
         store,
         engine,
         writer,
+        effort: Counters::default(),
         _lock: lock,
     })
 }

@@ -1,6 +1,9 @@
-//! `cargo xtask bench engine`: the engine beside mlx-lm, on the same weights and the same BLAS.
+//! `cargo xtask bench engine`: the engine beside mlx-lm, on the same weights and the same BLAS;
+//! and `cargo xtask bench log`: the session log beside other stores.
 
 mod figures;
+mod log;
+mod log_report;
 mod ready;
 mod report;
 
@@ -15,6 +18,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 
 use self::figures::Figures;
+pub(crate) use self::log::{LogArgs, log};
 use crate::{
     folder,
     process::{self, say},
@@ -73,7 +77,7 @@ pub(crate) fn engine(project: &Project, args: &EngineArgs) -> Result<()> {
         ours: &ours,
         theirs: &theirs,
     };
-    write(project, &report)
+    write(project, "engine", &report.markdown(), &report.json())
 }
 
 fn bench(project: &Project) -> Command {
@@ -113,14 +117,14 @@ fn copy_files(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-fn write(project: &Project, report: &report::Report<'_>) -> Result<()> {
+/// Writes a report into `docs/benchmarks/` and shows it.
+fn write(project: &Project, name: &str, markdown: &str, json: &str) -> Result<()> {
     let to = project.root().join("docs/benchmarks");
     folder::create(&to)?;
-    let markdown = report.markdown();
-    for (name, text) in [("engine.md", &markdown), ("engine.json", &report.json())] {
-        let path = to.join(name);
+    for (extension, text) in [("md", markdown), ("json", json)] {
+        let path = to.join(name).with_extension(extension);
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    say(&markdown);
+    say(markdown);
     Ok(())
 }

@@ -110,7 +110,7 @@ impl Report<'_> {
 }
 
 /// The processor, as Linux names it, and how many there are.
-fn machine() -> String {
+pub(super) fn machine() -> String {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let name = fs::read_to_string("/proc/cpuinfo").ok().and_then(|info| {
         let line = info.lines().find(|line| line.starts_with("model name"))?;
@@ -121,7 +121,7 @@ fn machine() -> String {
 }
 
 /// Three digits that matter, or a dash for what was not measured.
-fn number(value: Option<f64>) -> String {
+pub(super) fn number(value: Option<f64>) -> String {
     match value {
         None => "–".to_owned(),
         Some(value) if value.abs() < 10.0 => format!("{value:.2}"),

@@ -1,0 +1,115 @@
+//! Turns as a server writes them: an input, a prompt, an answer, and its JSON object.
+
+use anyhow::{Context, Result};
+use stemma::{
+    clock::{Clock, SystemClock},
+    id::ResponseId,
+    session::{
+        Event, ForkPoint, LogError, Opening, SessionId, SessionLog,
+        event::{InputAppended, Tokens, TurnClosed, TurnFinish, TurnStatus, Usage},
+        log::{Ending, NewResponse},
+    },
+};
+
+use super::load::Client;
+
+/// A conversation has so many turns; each but the first continues the one before.
+pub const CHAIN_TURNS: u64 = 8;
+/// Tokens of a prompt, beyond what is shared, and of an answer.
+const PROMPT_TOKENS: u32 = 120;
+const ANSWER_TOKENS: u32 = 100;
+/// Length of the JSON texts that a turn keeps, in bytes.
+const INPUT_LEN_BYTES: usize = 400;
+const HEAD_LEN_BYTES: usize = 120;
+const BODY_LEN_BYTES: usize = 1_600;
+/// Events of a turn: opened, input, prompt, generated, closed.
+const EVENTS: u64 = 5;
+
+/// An id as the server makes them.
+pub fn new_id() -> SessionId {
+    let now_ms = SystemClock.now().as_millisecond();
+    SessionId::from_bits(ResponseId::new(now_ms, rand::random()).bits())
+}
+
+/// A client that holds one conversation after the other.
+pub struct Chain {
+    log: SessionLog,
+    last: Option<SessionId>,
+    turns: u64,
+}
+
+impl Chain {
+    pub fn on(log: &SessionLog) -> Self {
+        Self {
+            log: log.clone(),
+            last: None,
+            turns: 0,
+        }
+    }
+}
+
+impl Client for Chain {
+    async fn write(&mut self, id: SessionId) -> Result<()> {
+        let previous = self.last.filter(|_| self.turns % CHAIN_TURNS > 0);
+        self.turns += 1;
+        self.last = Some(id);
+        store(&self.log, id, previous)
+            .await
+            .context("storing a turn")
+    }
+}
+
+fn json(id: SessionId, len_bytes: usize) -> String {
+    let text = "It was the best of times, it was the worst of times, ";
+    let filler: String = text.chars().cycle().take(len_bytes - 60).collect();
+    format!("{{\"id\":\"{id}\",\"text\":\"{filler}\"}}")
+}
+
+/// Writes one turn as the server does; returns once it is durable.
+pub async fn store(
+    log: &SessionLog,
+    id: SessionId,
+    previous: Option<SessionId>,
+) -> Result<(), LogError> {
+    let opening = Opening {
+        id,
+        owner: None,
+        model: "smollm2-135m-instruct-q8_0".into(),
+        fork: previous.map(|parent| ForkPoint {
+            parent,
+            events: EVENTS,
+        }),
+        continues: previous,
+        created_at_ms: 1_760_000_000_000,
+    };
+    let mut turn = log.begin(opening).await?;
+    let input = Event::InputAppended(InputAppended {
+        items: vec![json(id, INPUT_LEN_BYTES)],
+        head: json(id, HEAD_LEN_BYTES),
+    });
+    let prompt = Event::PromptAppended(Tokens {
+        tokens: (0..PROMPT_TOKENS).collect(),
+    });
+    turn.append(&[input, prompt]).await?;
+    if previous.is_some() {
+        turn.registered().await?;
+    }
+    let closed = TurnClosed {
+        status: TurnStatus::Completed,
+        finish: TurnFinish::EndToken(2),
+        usage: Usage::default(),
+        seed: 7,
+        closed_at_ms: 1_760_000_000_900,
+    };
+    let response = NewResponse {
+        body: json(id, BODY_LEN_BYTES),
+        head_digest: [7; 32],
+        forkable: true,
+    };
+    turn.end(Ending {
+        generated: (0..ANSWER_TOKENS).collect(),
+        closed,
+        response: Some(response),
+    })
+    .await
+}

@@ -1,0 +1,195 @@
+//! The report of the session log's benchmark, for people and for programs.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use super::{
+    figures::{Figures, median_of, median_ratio},
+    log::STORES,
+    report::{machine, number},
+};
+
+/// How many clients wrote at once.
+const WRITERS: [u32; 3] = [1, 16, 64];
+
+/// What was measured.
+#[derive(Debug)]
+pub(super) struct LogReport<'a> {
+    /// The rounds of each store, taken in turn.
+    pub(super) rounds: &'a BTreeMap<&'a str, Vec<Figures>>,
+    /// What only the log was asked.
+    pub(super) alone: &'a Figures,
+}
+
+impl LogReport<'_> {
+    fn of(&self, store: &str) -> &[Figures] {
+        self.rounds.get(store).map_or(&[], Vec::as_slice)
+    }
+
+    /// Tables in Markdown.
+    pub(super) fn markdown(&self) -> String {
+        let mut text = format!(
+            "# The session log beside other stores\n\n\
+             Written by `cargo xtask bench log`; medians of {} rounds, in which all took turns; \
+             ratios are medians of the rounds' ratios. A turn has an input, a prompt of 120 tokens, \
+             an answer of 100 and a JSON object of 1.6 kB; seven of eight continue another. Each \
+             store keeps the same keys and values, groups whatever waits into one commit, and \
+             answers when that is durable: *raw* appends to a file and calls `fdatasync`, *sled* \
+             applies one batch, flushes and calls `fdatasync`, *SQLite* commits one transaction \
+             with a write-ahead log and `synchronous=FULL`. Latency is from handing a turn in until \
+             it is durable. {}.\n\n",
+            self.of("log").len(),
+            machine(),
+        );
+        text += "| writers | | log | raw | sled | SQLite | log / raw | log / sled | log / SQLite |\n\
+                 |---|---|---|---|---|---|---|---|---|\n";
+        for writers in WRITERS {
+            for (name, label) in [
+                ("turns_per_s", "turns/s"),
+                ("p50_ms", "p50, ms"),
+                ("p99_ms", "p99, ms"),
+            ] {
+                text += &self.row(&format!("x{writers}_{name}"), writers, label);
+            }
+        }
+        text += "\n| of the log | 1 writer | 16 | 64 | wanted |\n|---|---|---|---|---|\n";
+        for (name, label, wanted) in [
+            ("turns_per_commit", "turns in one commit", ""),
+            ("flushes_per_commit", "flushes for one commit", "1"),
+            (
+                "syncs_per_commit",
+                "files synced for one commit: sled's and the manifest",
+                "2",
+            ),
+        ] {
+            let cells = WRITERS
+                .map(|writers| number(median_of(self.of("log"), &format!("x{writers}_{name}"))));
+            text += &format!("| {label} | {} | {wanted} |\n", cells.join(" | "));
+        }
+        text += "\n| alone | | wanted |\n|---|---|---|\n";
+        for (label, value, wanted) in self.alone_rows() {
+            text += &format!("| {label} | {} | {wanted} |\n", number(value));
+        }
+        text
+    }
+
+    fn row(&self, name: &str, writers: u32, label: &str) -> String {
+        let values = STORES.map(|store| number(median_of(self.of(store), name)));
+        let ratio = |store| number(median_ratio(self.of("log"), self.of(store), name));
+        let ratios = [ratio("raw"), ratio("sled"), ratio("sqlite")];
+        format!(
+            "| {writers} | {label} | {} | {} |\n",
+            values.join(" | "),
+            ratios.join(" | ")
+        )
+    }
+
+    fn alone_rows(&self) -> Vec<(String, Option<f64>, &'static str)> {
+        let figure = |name: &str| self.alone.get(name).copied();
+        let mut rows = vec![
+            (
+                "log / raw, 64 writers, turns/s".to_owned(),
+                median_ratio(self.of("log"), self.of("raw"), "x64_turns_per_s"),
+                "at least 0.5",
+            ),
+            (
+                "log / SQLite, 64 writers, turns/s".to_owned(),
+                median_ratio(self.of("log"), self.of("sqlite"), "x64_turns_per_s"),
+                "at least 1.5",
+            ),
+        ];
+        if let Some(responses) = figure("responses") {
+            rows.extend([
+                (
+                    format!("writing {responses} responses, s"),
+                    figure("fill_s"),
+                    "",
+                ),
+                ("sled's file then, MiB".to_owned(), figure("db_mib"), ""),
+                (
+                    "opening that store, s".to_owned(),
+                    figure("ready_s"),
+                    "under 3",
+                ),
+                (
+                    "memory that this takes, MiB".to_owned(),
+                    figure("resident_mib"),
+                    "",
+                ),
+                (
+                    "GET of a response that no cache holds, p50, ms".to_owned(),
+                    figure("cold_get_p50_ms"),
+                    "under 5",
+                ),
+                (
+                    "the slowest of 200, ms".to_owned(),
+                    figure("cold_get_max_ms"),
+                    "",
+                ),
+            ]);
+        }
+        let sizes = self.alone.iter().filter_map(|(name, value)| {
+            let deletions: u64 = name.strip_prefix("db_mib_at_")?.parse().ok()?;
+            Some((deletions, *value))
+        });
+        let mut sizes: Vec<_> = sizes.collect();
+        sizes.sort_by_key(|(deletions, _)| *deletions);
+        rows.extend(sizes.into_iter().map(|(deletions, mib)| {
+            let label = format!("sled's file after {deletions} responses came and went, MiB");
+            (label, Some(mib), "")
+        }));
+        if figure("db_per_live_byte").is_some() {
+            rows.extend([
+                (
+                    "keys and values that are left, MiB".to_owned(),
+                    figure("live_mib"),
+                    "",
+                ),
+                (
+                    "bytes on disk per live byte".to_owned(),
+                    figure("db_per_live_byte"),
+                    "",
+                ),
+            ]);
+        }
+        rows
+    }
+
+    /// Every figure of every round.
+    pub(super) fn json(&self) -> String {
+        let report = json!({
+            "machine": machine(),
+            "rounds": self.rounds,
+            "alone": self.alone,
+        });
+        format!("{report:#}\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_report_compares_and_orders_sizes_by_number() {
+        let rate = |rate: f64| vec![Figures::from([("x64_turns_per_s".to_owned(), rate)])];
+        let rounds = BTreeMap::from([("log", rate(30.0)), ("raw", rate(60.0))]);
+        let alone = Figures::from([
+            ("db_mib_at_20000".to_owned(), 9.0),
+            ("db_mib_at_5000".to_owned(), 8.0),
+        ]);
+        let report = LogReport {
+            rounds: &rounds,
+            alone: &alone,
+        };
+        let text = report.markdown();
+        assert!(
+            text.contains("| 64 | turns/s | 30.0 | 60.0 | – | – | 0.50 | – | – |"),
+            "{text}"
+        );
+        assert!(text.contains("| log / raw, 64 writers, turns/s | 0.50 | at least 0.5 |"));
+        let at = |what: &str| text.find(what).expect("a row");
+        assert!(at("after 5000 responses") < at("after 20000 responses"));
+    }
+}
