@@ -152,6 +152,8 @@ pub struct Head {
     pub ordinal: Option<u64>,
     /// What it is kept for.
     pub state: State,
+    /// Its response, if one is kept.
+    pub response: Option<Kept>,
 }
 
 /// What a session is kept for.
@@ -169,17 +171,9 @@ pub enum State {
     Trunk,
 }
 
-/// What is known of a stored response, beside its body.
+/// What is known of a stored response beside what its session's head says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Response {
-    /// Stable id of the key that created it.
-    pub owner: Option<String>,
-    /// Id of the model.
-    pub model: String,
-    /// Wall time in milliseconds since 1970.
-    pub created_at_ms: i64,
-    /// The response that it continues.
-    pub previous: Option<SessionId>,
+pub struct Kept {
     /// A fork of it shares this many events of its session.
     pub end_events: u64,
     /// Digest of what led the prompt; a fork needs the same.
@@ -190,8 +184,8 @@ pub struct Response {
     pub body_len_bytes: u64,
     /// SHA-256 of the JSON body.
     pub body_digest: [u8; 32],
-    /// What it counts for in the bound on stored bytes.
-    pub bytes: u64,
+    /// The JSON body, if it fits in here; otherwise it has values of its own.
+    pub body: Option<String>,
 }
 
 /// How a child depends on its parent.

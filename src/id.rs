@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 /// Index of one token in a model's vocabulary.
 pub type TokenId = u32;
 
-/// Names a response: 128 random bits, written `resp_` and 32 hexadecimal digits.
+/// Names a response: 48 bits of time and 80 random ones, written `resp_` and 32 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ResponseId(u128);
 
@@ -13,6 +13,12 @@ impl ResponseId {
     /// The id made of these bits.
     pub fn from_bits(bits: u128) -> Self {
         Self(bits)
+    }
+
+    /// An id for a response of this moment, in milliseconds since 1970. As the time leads, what is
+    /// written together lies together in the session log. It decides no order.
+    pub fn new(at_ms: i64, random: u128) -> Self {
+        Self((at_ms as u128) << 80 | random & ((1 << 80) - 1))
     }
 
     /// The bits that it is made of.
@@ -77,6 +83,13 @@ mod tests {
         let id = ResponseId::from_bits(0xab);
         assert_eq!(id.to_string(), "resp_000000000000000000000000000000ab");
         assert_eq!(id.item("msg", 2), "msg_000000000000000000000000000000ab_2");
+    }
+
+    #[test]
+    fn the_time_leads() {
+        let id = ResponseId::new(0x0123_4567_89ab, u128::MAX);
+        assert_eq!(id.to_string(), "resp_0123456789abffffffffffffffffffff");
+        assert_ne!(id, ResponseId::new(0x0123_4567_89ab, u128::MAX - 1));
     }
 
     #[test]

@@ -8,23 +8,23 @@ use stemma::session::SessionId;
 use super::turns;
 
 /// What a number of clients did.
-pub struct Load {
+pub(crate) struct Load {
     took: Duration,
     /// From handing a turn in until it was durable, shortest first.
     latencies: Vec<Duration>,
 }
 
 impl Load {
-    pub fn turns(&self) -> usize {
+    pub(crate) fn turns(&self) -> usize {
         self.latencies.len()
     }
 
-    pub fn turns_per_s(&self) -> f64 {
+    pub(crate) fn turns_per_s(&self) -> f64 {
         self.turns() as f64 / self.took.as_secs_f64()
     }
 
     /// The latency that this share of the turns does not exceed.
-    pub fn latency_ms(&self, share: f64) -> f64 {
+    pub(crate) fn latency_ms(&self, share: f64) -> f64 {
         let last = self.latencies.len().saturating_sub(1);
         let at = (last as f64 * share).round() as usize;
         self.latencies
@@ -34,13 +34,13 @@ impl Load {
 }
 
 /// One of several that write at once.
-pub trait Client: Send + 'static {
+pub(crate) trait Client: Send + 'static {
     /// Writes a turn; returns once it is durable.
     fn write(&mut self, id: SessionId) -> impl Future<Output = Result<()>> + Send;
 }
 
 /// Lets clients write for a time.
-pub async fn run<C: Client>(clients: Vec<C>, time: Duration) -> Result<Load> {
+pub(crate) async fn run<C: Client>(clients: Vec<C>, time: Duration) -> Result<Load> {
     let start = Instant::now();
     let tasks: Vec<_> = clients
         .into_iter()

@@ -39,7 +39,12 @@ struct Sample {
 }
 
 /// Writes turns for a time.
-pub async fn rate(rival: Store, folder: &Path, time: Duration, writers: usize) -> Result<Load> {
+pub(crate) async fn rate(
+    rival: Store,
+    folder: &Path,
+    time: Duration,
+    writers: usize,
+) -> Result<Load> {
     let samples = Arc::new(samples().await?);
     let (queue, waiting) = mpsc::sync_channel(QUEUE_LEN_MAX);
     let commit = open(rival, folder)?;

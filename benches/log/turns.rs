@@ -14,7 +14,7 @@ use stemma::{
 use super::load::Client;
 
 /// A conversation has so many turns; each but the first continues the one before.
-pub const CHAIN_TURNS: u64 = 8;
+pub(crate) const CHAIN_TURNS: u64 = 8;
 /// Tokens of a prompt, beyond what is shared, and of an answer.
 const PROMPT_TOKENS: u32 = 120;
 const ANSWER_TOKENS: u32 = 100;
@@ -26,20 +26,20 @@ const BODY_LEN_BYTES: usize = 1_600;
 const EVENTS: u64 = 5;
 
 /// An id as the server makes them.
-pub fn new_id() -> SessionId {
+pub(crate) fn new_id() -> SessionId {
     let now_ms = SystemClock.now().as_millisecond();
     SessionId::from_bits(ResponseId::new(now_ms, rand::random()).bits())
 }
 
 /// A client that holds one conversation after the other.
-pub struct Chain {
+pub(crate) struct Chain {
     log: SessionLog,
     last: Option<SessionId>,
     turns: u64,
 }
 
 impl Chain {
-    pub fn on(log: &SessionLog) -> Self {
+    pub(crate) fn on(log: &SessionLog) -> Self {
         Self {
             log: log.clone(),
             last: None,
@@ -50,7 +50,9 @@ impl Chain {
 
 impl Client for Chain {
     async fn write(&mut self, id: SessionId) -> Result<()> {
-        let previous = self.last.filter(|_| self.turns % CHAIN_TURNS > 0);
+        let previous = self
+            .last
+            .filter(|_| !self.turns.is_multiple_of(CHAIN_TURNS));
         self.turns += 1;
         self.last = Some(id);
         store(&self.log, id, previous)
@@ -60,13 +62,12 @@ impl Client for Chain {
 }
 
 fn json(id: SessionId, len_bytes: usize) -> String {
-    let text = "It was the best of times, it was the worst of times, ";
-    let filler: String = text.chars().cycle().take(len_bytes - 60).collect();
+    let filler = "It was the best of times, it was the worst of times, ".repeat(len_bytes / 53);
     format!("{{\"id\":\"{id}\",\"text\":\"{filler}\"}}")
 }
 
 /// Writes one turn as the server does; returns once it is durable.
-pub async fn store(
+pub(crate) async fn store(
     log: &SessionLog,
     id: SessionId,
     previous: Option<SessionId>,

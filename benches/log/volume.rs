@@ -42,7 +42,7 @@ fn db_file(folder: &Path) -> std::path::PathBuf {
 }
 
 /// Writes conversations until there are so many responses, and notes some of their ids.
-pub async fn fill(folder: &Path, responses: u64) -> Result<Figures> {
+pub(crate) async fn fill(folder: &Path, responses: u64) -> Result<Figures> {
     let log = open_log(folder)?;
     let start = Instant::now();
     let ids = write(&log, responses).await?;
@@ -68,7 +68,7 @@ async fn write(log: &SessionLog, responses: u64) -> Result<Vec<SessionId>> {
                 .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
                 .is_ok()
             {
-                let root = ids.len() as u64 % turns::CHAIN_TURNS == 0;
+                let root = (ids.len() as u64).is_multiple_of(turns::CHAIN_TURNS);
                 let previous = ids.last().copied().filter(|_| !root);
                 let id = turns::new_id();
                 turns::store(&log, id, previous).await?;
@@ -85,7 +85,7 @@ async fn write(log: &SessionLog, responses: u64) -> Result<Vec<SessionId>> {
 }
 
 /// Opens the store that [`fill`] left and reads responses that no cache holds.
-pub async fn open(folder: &Path) -> Result<Figures> {
+pub(crate) async fn open(folder: &Path) -> Result<Figures> {
     let ids: Vec<SessionId> = fs::read_to_string(ids_file(folder))?
         .lines()
         .map(str::parse)
@@ -146,7 +146,7 @@ fn len_mib(folder: &Path) -> Result<f64> {
 }
 
 /// Creates and deletes responses beside some that stay.
-pub async fn grow(folder: &Path, rounds: u64) -> Result<Figures> {
+pub(crate) async fn grow(folder: &Path, rounds: u64) -> Result<Figures> {
     let log = open_log(folder)?;
     let kept = write(&log, STAYING).await?;
     let mut figures = Figures::from([("db_mib_at_0".into(), len_mib(folder)?)]);

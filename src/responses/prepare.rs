@@ -68,7 +68,7 @@ pub(super) fn prepare(
     let room = room_after(&model, prompt.tokens.len())?;
     refuse_unknown_tokens(&model, &turn)?;
 
-    let id = ResponseId::from_bits(service.entropy.draw());
+    let id = ResponseId::new(created_at.as_millisecond(), service.entropy.draw());
     let seed = service.entropy.draw() as u64;
     let (settings, sampling) = settings::settle(&turn.sampling, &model.defaults, seed);
     let wanted = turn.max_output_tokens.or(model.max_output_tokens);

@@ -148,7 +148,7 @@ fn drop_oldest_response(txn: &mut Txn<'_>, bounds: &Bounds, now_ms: i64) -> Resu
             place.session
         ))
     })?;
-    purge::hide(txn, place.session, head)?;
+    purge::hide(txn, place.session, head);
     Ok(true)
 }
 

@@ -47,8 +47,8 @@ pub enum Kind {
     TurnClosed = 5,
     Rerooted = 6,
     Purged = 7,
+    Events = 8,
     Head = 32,
-    Response = 33,
     Body = 34,
     Edge = 35,
     Flat = 36,
@@ -70,8 +70,8 @@ impl Kind {
         Self::TurnClosed,
         Self::Rerooted,
         Self::Purged,
+        Self::Events,
         Self::Head,
-        Self::Response,
         Self::Body,
         Self::Edge,
         Self::Flat,
@@ -83,7 +83,8 @@ impl Kind {
         Self::Upgrade,
     ];
 
-    fn from_number(number: u8) -> Option<Self> {
+    /// The kind with this number.
+    pub(super) fn from_number(number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| *kind as u8 == number)
     }
 }

@@ -77,13 +77,11 @@ pub enum Space {
     Order = b'l',
     /// The store's own records.
     Meta = b'm',
-    /// Turns in flight.
+    /// Heads of sessions whose turn is in flight.
     Open = b'n',
-    /// Visible responses by owner, in log order.
+    /// Visible responses by owner, for those that have one, in log order.
     Listing = b'o',
-    /// Records of responses.
-    Response = b'r',
-    /// Heads of sessions.
+    /// Heads of sessions whose turn has ended.
     Head = b's',
     /// Sessions without a stored response, in log order.
     Unstored = b'u',
@@ -136,7 +134,7 @@ impl Key {
         Self::new(Space::Meta, &[b"upgrade"])
     }
 
-    /// One part of one event.
+    /// One part of events that are kept together, the first of which has number `seq`.
     pub fn event(id: SessionId, seq: u64, part: u32) -> Self {
         Self::new(
             Space::Event,
@@ -159,17 +157,12 @@ impl Key {
         Self::new(space, &[&id.0, &part.to_be_bytes()])
     }
 
-    /// The head of a session.
+    /// The head of a session whose turn has ended.
     pub fn head(id: SessionId) -> Self {
         Self::new(Space::Head, &[&id.0])
     }
 
-    /// The record of a response.
-    pub fn response(id: SessionId) -> Self {
-        Self::new(Space::Response, &[&id.0])
-    }
-
-    /// The mark of a turn in flight.
+    /// The head of a session whose turn is in flight.
     pub fn open(id: SessionId) -> Self {
         Self::new(Space::Open, &[&id.0])
     }
@@ -190,7 +183,7 @@ impl Key {
     }
 
     /// A visible response at its place among its owner's; the newest comes first.
-    pub fn listing(owner: Option<&str>, ordinal: u64) -> Self {
+    pub fn listing(owner: &str, ordinal: u64) -> Self {
         Self::new(
             Space::Listing,
             &[&owner_digest(owner), &(!ordinal).to_be_bytes()],
@@ -211,7 +204,7 @@ impl Key {
     pub fn space(&self) -> Option<Space> {
         use Space::*;
         [
-            Body, Edge, Event, Flat, Order, Meta, Open, Listing, Response, Head, Unstored, Work,
+            Body, Edge, Event, Flat, Order, Meta, Open, Listing, Head, Unstored, Work,
         ]
         .into_iter()
         .find(|space| self.0.first() == Some(&(*space as u8)))
@@ -226,7 +219,7 @@ impl Key {
         named.try_into().ok().map(SessionId)
     }
 
-    /// The event number and the part, for a key of [`Space::Event`].
+    /// The number of the first event and the part, for a key of [`Space::Event`].
     pub fn event_part(&self) -> Option<(u64, u32)> {
         let seq = self.0.get(17..25)?.try_into().ok()?;
         let part = self.0.get(25..29)?.try_into().ok()?;
@@ -267,11 +260,9 @@ impl fmt::Debug for Key {
 }
 
 /// Owners have names of any length; a key holds a digest of them.
-fn owner_digest(owner: Option<&str>) -> [u8; 16] {
+fn owner_digest(owner: &str) -> [u8; 16] {
     let mut digest = [0; 16];
-    if let Some(owner) = owner {
-        digest.copy_from_slice(&Sha256::digest(owner.as_bytes())[..16]);
-    }
+    digest.copy_from_slice(&Sha256::digest(owner.as_bytes())[..16]);
     digest
 }
 
@@ -317,7 +308,20 @@ impl KeyRange {
         Self::prefix(Key::new(space, &[&id.0]).as_bytes())
     }
 
-    /// The events of a session from number `seq` on.
+    /// The places that a stretch of the log has, from ordinal `from` up to but without `to`.
+    pub fn order(from: u64, to: u64) -> Self {
+        Self {
+            start: Key::order(from),
+            end: Key::order(to),
+        }
+    }
+
+    /// The parts of the events that are kept together from number `seq` on.
+    pub fn pack(id: SessionId, seq: u64) -> Self {
+        Self::prefix(Key::new(Space::Event, &[&id.0, &seq.to_be_bytes()]).as_bytes())
+    }
+
+    /// The events of a session that are kept from number `seq` on.
     pub fn events_from(id: SessionId, seq: u64) -> Self {
         let whole = Self::session(Space::Event, id);
         Self {
@@ -332,7 +336,7 @@ impl KeyRange {
     }
 
     /// The listing of one owner.
-    pub fn listing(owner: Option<&str>) -> Self {
+    pub fn listing(owner: &str) -> Self {
         Self::prefix(Key::new(Space::Listing, &[&owner_digest(owner)]).as_bytes())
     }
 
@@ -377,7 +381,7 @@ mod tests {
         assert!(Key::event(ID, 255, 9) < Key::event(ID, 256, 0));
         assert!(Key::event(ID, 1, 255) < Key::event(ID, 1, 256));
         assert!(Key::order(255) < Key::order(256));
-        assert!(Key::listing(None, 256) < Key::listing(None, 255));
+        assert!(Key::listing("a", 256) < Key::listing("a", 255));
     }
 
     #[test]
@@ -390,7 +394,7 @@ mod tests {
         let edges = KeyRange::edges(ID, Bond::Continues);
         assert!(edges.contains(&Key::edge(ID, Bond::Continues, last)));
         assert!(!edges.contains(&Key::edge(ID, Bond::Shares, last)));
-        assert!(!KeyRange::listing(Some("a")).contains(&Key::listing(None, 1)));
+        assert!(!KeyRange::listing("a").contains(&Key::listing("b", 1)));
         assert!(KeyRange::all().contains(&Key::work(last)));
         assert!(
             !edges
@@ -406,7 +410,7 @@ mod tests {
         assert_eq!((key.session(), key.event_part()), (Some(ID), Some((7, 3))));
         let edge = Key::edge(ID, Bond::Shares, SessionId([1; 16]));
         assert_eq!(edge.edge_child(), Some((Bond::Shares, SessionId([1; 16]))));
-        assert_eq!(Key::listing(Some("a"), 9).ordinal(), Some(9));
+        assert_eq!(Key::listing("a", 9).ordinal(), Some(9));
         assert_eq!(Key::from_bytes(b"?").space(), None);
         assert_eq!(Key::from_bytes(b"e12").event_part(), None);
     }

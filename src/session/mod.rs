@@ -1,7 +1,7 @@
 //! The session log: every turn an append, every stored response durable, every continuation a fork.
 //!
-//! From the bottom: [`key`] and [`codec`] say how values are named and checked, [`record`] and
-//! [`event`] what they mean, [`storage`] what is asked of the engine below, `sled` is that engine;
+//! From the bottom: [`key`] and [`codec`] say how values are named and checked, [`record`],
+//! [`event`] and [`pack`] what they mean, [`storage`] what is asked of the engine below, `sled` is that engine;
 //! [`txn`] collects one commit and [`view`] shows durable ones; [`turn`], [`fork`], [`purge`] and
 //! [`bounds`] are the rules, as changes to a commit; [`log`] carries them out on one thread;
 //! [`operate`] is what an operator does with a store that no server has open.
@@ -21,6 +21,7 @@ pub mod log;
 pub mod memory;
 pub mod migrate;
 pub mod operate;
+pub mod pack;
 pub mod purge;
 pub mod record;
 pub mod replay;

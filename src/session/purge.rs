@@ -10,36 +10,30 @@ use super::{
     error::LogError,
     event::{Event, Purged, Rerooted},
     key::{Bond, Key, KeyRange, SessionId, Space},
-    record::{
-        Edge, Head, Mark, Payload, Response, SCAN_PAGE_ENTRIES, State, load, load_event_payloads,
-        open_record,
-    },
+    pack::{self, Pack},
+    record::{Edge, Head, Mark, Payload, SCAN_PAGE_ENTRIES, State, load, load_packs, open_record},
     storage::Read,
-    turn::{self, Piece},
+    turn,
     txn::Txn,
 };
 
 /// Hides a stored response for good and leaves its session to [`step`].
-///
-/// # Errors
-/// [`LogError::Corrupt`] if its record is not there.
-pub fn hide(txn: &mut Txn<'_>, id: SessionId, mut head: Head) -> Result<(), LogError> {
-    let record = load::<Response>(txn, &Key::response(id))?
-        .ok_or_else(|| LogError::Corrupt(format!("response {id} has a session but no record")))?;
+pub fn hide(txn: &mut Txn<'_>, id: SessionId, mut head: Head) {
     let ordinal = head.ordinal.unwrap_or_default();
     txn.remove(Key::order(ordinal));
-    txn.remove(Key::listing(head.owner.as_deref(), ordinal));
+    if let Some(owner) = &head.owner {
+        txn.remove(Key::listing(owner, ordinal));
+    }
     txn.totals.responses = txn.totals.responses.saturating_sub(1);
-    txn.totals.response_bytes = txn.totals.response_bytes.saturating_sub(record.bytes);
+    txn.totals.response_bytes = txn.totals.response_bytes.saturating_sub(head.bytes);
     let purged = Event::Purged(Purged {
         ordinal: txn.totals.next_ordinal,
     });
     txn.totals.next_ordinal += 1;
-    turn::push_event(txn, id, &mut head, &Piece::event(&purged));
+    turn::push_events(txn, id, &mut head, &Pack::of(&[purged]));
     head.state = State::Hidden;
     txn.put(Key::head(id), &head);
     txn.put(Key::work(id), &Mark {});
-    Ok(())
 }
 
 /// Ends the retention of a session that stored nothing.
@@ -132,7 +126,12 @@ fn reroot(
     if removed == limit {
         return Ok(removed);
     }
-    let payloads = load_event_payloads(txn, id, kept)?;
+    let (payloads, first, more) = load_packs(txn, id, kept)?;
+    if more {
+        let together = pack::pack(&payloads[first as usize..]);
+        txn.remove_range(&KeyRange::pack(id, first), usize::MAX)?;
+        txn.create_parts(&together, |part| Key::event(id, first, part), 0, false);
+    }
     head.events = kept;
     head.bytes = payloads
         .iter()
@@ -141,8 +140,8 @@ fn reroot(
     head.chain = chain::over(&payloads);
     head.tokens = count_tokens(&payloads)?;
     let rerooted = Event::Rerooted(Rerooted { kept_events: kept });
-    turn::push_event(txn, id, &mut head, &Piece::event(&rerooted));
-    txn.remove(Key::response(id));
+    turn::push_events(txn, id, &mut head, &Pack::of(&[rerooted]));
+    head.response = None;
     turn::stop_continuing(txn, id, &mut head)?;
     head.state = State::Trunk;
     txn.put(Key::head(id), &head);
@@ -192,9 +191,8 @@ fn erase(txn: &mut Txn<'_>, id: SessionId, head: &Head, limit: usize) -> Result<
         txn.remove(Key::edge(parent, bond, id));
         look_again(txn, parent)?;
     }
-    txn.remove(Key::response(id));
     txn.remove(Key::head(id));
     txn.remove(Key::work(id));
     txn.totals.sessions = txn.totals.sessions.saturating_sub(1);
-    Ok(removed + 5)
+    Ok(removed + 4)
 }

@@ -3,12 +3,13 @@
 use serde::{Serialize, de::DeserializeOwned};
 
 pub use super::migrate::v1::{
-    Edge, Flat, Format, Head, Manifest, Mark, Place, Response, State, Upgrade,
+    Edge, Flat, Format, Head, Kept, Manifest, Mark, Place, State, Upgrade,
 };
 use super::{
     codec::{self, Damage, Kind, Stamp},
     event::Event,
     key::{Key, KeyRange, SessionId, Space},
+    pack,
     storage::{Read, StorageError, Totals, Value},
 };
 
@@ -26,6 +27,50 @@ pub struct Payload {
     pub bytes: Vec<u8>,
 }
 
+/// What is known of a stored response, beside its body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Response {
+    /// Stable id of the key that created it.
+    pub owner: Option<String>,
+    /// Id of the model.
+    pub model: String,
+    /// Wall time in milliseconds since 1970.
+    pub created_at_ms: i64,
+    /// The response that it continues.
+    pub previous: Option<SessionId>,
+    /// A fork of it shares this many events of its session.
+    pub end_events: u64,
+    /// Digest of what led the prompt; a fork needs the same.
+    pub head_digest: [u8; 32],
+    /// Whether the tokens are exactly what the items say, so that a fork may continue them.
+    pub forkable: bool,
+    /// Length of the JSON body.
+    pub body_len_bytes: u64,
+    /// SHA-256 of the JSON body.
+    pub body_digest: [u8; 32],
+    /// What it counts for in the bound on stored bytes.
+    pub bytes: u64,
+}
+
+impl Response {
+    /// The response that a session keeps, if it keeps one.
+    pub fn of(head: &Head) -> Option<Self> {
+        let kept = head.response.as_ref()?;
+        Some(Self {
+            owner: head.owner.clone(),
+            model: head.model.clone(),
+            created_at_ms: head.created_at_ms,
+            previous: head.continues,
+            end_events: kept.end_events,
+            head_digest: kept.head_digest,
+            forkable: kept.forkable,
+            body_len_bytes: kept.body_len_bytes,
+            body_digest: kept.body_digest,
+            bytes: head.bytes,
+        })
+    }
+}
+
 /// A value that fits into one envelope.
 pub trait Record: Serialize + DeserializeOwned {
     /// What it is.
@@ -36,7 +81,7 @@ macro_rules! records {
     ($($record:ident),*) => { $(impl Record for $record { const KIND: Kind = Kind::$record; })* };
 }
 records!(
-    Head, Response, Edge, Flat, Place, Mark, Format, Totals, Manifest, Upgrade
+    Head, Edge, Flat, Place, Mark, Format, Totals, Manifest, Upgrade
 );
 
 /// Wraps a record for its key.
@@ -85,6 +130,17 @@ pub fn load<T: Record>(read: &impl Read, key: &Key) -> Result<Option<T>, Storage
     read.get(key)?
         .map(|value| open_record(key, &value))
         .transpose()
+}
+
+/// The head of a session, whether its turn has ended or is in flight.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_session(read: &impl Read, id: SessionId) -> Result<Option<Head>, StorageError> {
+    match load(read, &Key::head(id))? {
+        Some(head) => Ok(Some(head)),
+        None => load(read, &Key::open(id)),
+    }
 }
 
 /// Cuts a payload into values for consecutive parts, the first of which has number `first`.
@@ -223,31 +279,50 @@ pub fn load_event_payloads(
     id: SessionId,
     count: u64,
 ) -> Result<Vec<Payload>, StorageError> {
+    Ok(load_packs(read, id, count)?.0)
+}
+
+/// As [`load_event_payloads`], with the number of the event from which the last of them are kept
+/// together and whether others follow there.
+///
+/// # Errors
+/// As [`load_event_payloads`].
+pub fn load_packs(
+    read: &impl Read,
+    id: SessionId,
+    count: u64,
+) -> Result<(Vec<Payload>, u64, bool), StorageError> {
     let mut range = KeyRange::events_from(id, 0);
     range.end = Key::event(id, count, 0);
     let mut payloads: Vec<Payload> = Vec::new();
     let mut assembly = Assembly::default();
+    let mut first = 0;
     for_each_entry(read, &range, |key, value| {
         let (seq, part) = key
             .event_part()
             .ok_or_else(|| damaged(key, &"it is no event's key"))?;
-        if seq != payloads.len() as u64 {
-            return Err(damaged(
-                key,
-                &format!("event {} is missing before it", payloads.len()),
-            ));
+        if assembly.is_empty() {
+            first = payloads.len() as u64;
         }
-        payloads.extend(assembly.push(key, part, &value)?);
+        if seq != first {
+            let missing = format!("event {} is missing before it", payloads.len());
+            return Err(damaged(key, &missing));
+        }
+        if let Some(packed) = assembly.push(key, part, &value)? {
+            payloads.extend(pack::unpack(&packed).map_err(|damage| damaged(key, &damage))?);
+        }
         Ok(())
     })?;
-    if payloads.len() as u64 != count {
-        let missing = Key::event(id, payloads.len() as u64, 0);
+    let found = payloads.len() as u64;
+    if found < count || !assembly.is_empty() {
+        let missing = Key::event(id, found, 0);
         return Err(damaged(
             &missing,
             &format!("the session should have {count} events"),
         ));
     }
-    Ok(payloads)
+    payloads.truncate(usize::try_from(count).unwrap_or(usize::MAX));
+    Ok((payloads, first, found > count))
 }
 
 /// The first `count` events of a session's own.

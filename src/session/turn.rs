@@ -1,19 +1,22 @@
 //! One turn's session as changes to the store: opened, appended to, closed.
 
 use super::{
-    chain,
+    chain, codec,
     error::LogError,
     event::{Event, ForkPoint, Opened},
     key::{Bond, Key, KeyRange, SessionId, Space},
     migrate::v1::{TurnClosed, TurnFinish, TurnStatus, Usage},
+    pack::Pack,
     purge,
-    record::{Edge, Head, Mark, Payload, Place, Response, State, load},
-    storage::Read,
+    record::{Edge, Head, Kept, Mark, Payload, Place, State, load, load_session},
     txn::Txn,
 };
 
 /// Owners and model names are no longer, in bytes, so that records fit into one value.
 pub const NAME_LEN_MAX_BYTES: usize = 1024;
+
+/// What a body in a head takes beside its own length, in bytes: its length.
+const BODY_PREFIX_LEN_BYTES: usize = 8;
 
 /// How a turn begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,31 +44,15 @@ pub struct Piece {
     pub staged_parts: u32,
     /// Length of the whole payload.
     pub len_bytes: u64,
-    /// For events, [`chain::event_digest`] of the whole payload; for bodies, its SHA-256.
+    /// SHA-256 of a whole body; of no meaning otherwise.
     pub digest: [u8; 32],
-    /// How many tokens it appends.
-    pub tokens: u64,
-}
-
-impl Piece {
-    /// An event, all of it.
-    pub fn event(event: &Event) -> Self {
-        let rest = event.encode();
-        Self {
-            staged_parts: 0,
-            len_bytes: rest.bytes.len() as u64,
-            digest: chain::event_digest(&rest),
-            tokens: event.token_count(),
-            rest,
-        }
-    }
 }
 
 /// How a turn ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Closing {
     /// The last events.
-    pub events: Vec<Piece>,
+    pub events: Vec<Pack>,
     /// The response to keep, if it is to be kept.
     pub response: Option<ClosingResponse>,
     /// Wall time in milliseconds since 1970.
@@ -106,7 +93,7 @@ pub fn open(txn: &mut Txn<'_>, opening: &Opening) -> Result<(), LogError> {
             "the model's or the key's name is too long".into(),
         ));
     }
-    if txn.get(&Key::head(opening.id))?.is_some() {
+    if load_session(txn, opening.id)?.is_some() {
         return Err(LogError::Invalid(format!(
             "session {} exists already",
             opening.id
@@ -129,7 +116,6 @@ pub fn open(txn: &mut Txn<'_>, opening: &Opening) -> Result<(), LogError> {
         None => 0,
     };
     write_edges(txn, opening);
-    txn.create(Key::open(opening.id), &Mark {});
     txn.totals.sessions += 1;
     let mut head = Head {
         owner: opening.owner.clone(),
@@ -145,6 +131,7 @@ pub fn open(txn: &mut Txn<'_>, opening: &Opening) -> Result<(), LogError> {
         chain: chain::START,
         ordinal: None,
         state: State::Open,
+        response: None,
     };
     let opened = Event::Opened(Opened {
         fork: opening.fork,
@@ -153,15 +140,15 @@ pub fn open(txn: &mut Txn<'_>, opening: &Opening) -> Result<(), LogError> {
         model: opening.model.clone(),
         created_at_ms: opening.created_at_ms,
     });
-    push_event(txn, opening.id, &mut head, &Piece::event(&opened));
-    txn.create(Key::head(opening.id), &head);
+    push_events(txn, opening.id, &mut head, &Pack::of(&[opened]));
+    txn.create(Key::open(opening.id), &head);
     Ok(())
 }
 
 fn usable_parent(txn: &Txn<'_>, parent: SessionId, opening: &Opening) -> Result<Head, LogError> {
     let head = load::<Head>(txn, &Key::head(parent))?.ok_or(LogError::ParentGone)?;
     let usable = matches!(head.state, State::Stored | State::Unstored);
-    if !usable || head.owner != opening.owner || txn.get(&Key::work(parent))?.is_some() {
+    if !usable || head.owner != opening.owner || load::<Mark>(txn, &Key::work(parent))?.is_some() {
         return Err(LogError::ParentGone);
     }
     Ok(head)
@@ -192,38 +179,29 @@ fn write_edges(txn: &mut Txn<'_>, opening: &Opening) {
 }
 
 fn load_open(txn: &Txn<'_>, id: SessionId) -> Result<Head, LogError> {
-    let head = load::<Head>(txn, &Key::head(id))?;
-    head.filter(|head| head.state == State::Open)
-        .ok_or_else(|| {
-            LogError::Unavailable(format!("the beginning of session {id} could not be stored"))
-        })
+    load::<Head>(txn, &Key::open(id))?.ok_or_else(|| {
+        LogError::Unavailable(format!("the beginning of session {id} could not be stored"))
+    })
 }
 
-/// Appends one event and counts it in the head, which the caller stores.
-pub(super) fn push_event(txn: &mut Txn<'_>, id: SessionId, head: &mut Head, piece: &Piece) {
-    let seq = head.events;
-    txn.create_parts(
-        &piece.rest,
-        |part| Key::event(id, seq, part),
-        piece.staged_parts,
-        false,
-    );
-    head.events += 1;
-    head.tokens += piece.tokens;
-    head.bytes += piece.len_bytes;
-    head.chain = chain::link(&head.chain, &piece.digest);
+/// Appends events and counts them in the head, which the caller stores.
+pub(super) fn push_events(txn: &mut Txn<'_>, id: SessionId, head: &mut Head, pack: &Pack) {
+    txn.append_events(id, head.events, pack);
+    head.events += pack.digests.len() as u64;
+    head.tokens += pack.tokens;
+    head.bytes += pack.len_bytes;
+    let links = pack.digests.iter();
+    head.chain = links.fold(head.chain, |chain, digest| chain::link(&chain, digest));
 }
 
 /// Appends events to a session in flight.
 ///
 /// # Errors
 /// [`LogError::Unavailable`] if its beginning was refused or could not be stored.
-pub fn append(txn: &mut Txn<'_>, id: SessionId, events: &[Piece]) -> Result<(), LogError> {
+pub fn append(txn: &mut Txn<'_>, id: SessionId, events: &Pack) -> Result<(), LogError> {
     let mut head = load_open(txn, id)?;
-    events
-        .iter()
-        .for_each(|event| push_event(txn, id, &mut head, event));
-    txn.put(Key::head(id), &head);
+    push_events(txn, id, &mut head, events);
+    txn.put(Key::open(id), &head);
     Ok(())
 }
 
@@ -261,7 +239,7 @@ pub fn flatten(txn: &mut Txn<'_>, id: SessionId, piece: &Piece) -> Result<(), Lo
         false,
     );
     head.flat = true;
-    txn.put(Key::head(id), &head);
+    txn.put(Key::open(id), &head);
     Ok(())
 }
 
@@ -274,7 +252,7 @@ pub fn close(txn: &mut Txn<'_>, id: SessionId, closing: &Closing) -> Result<(), 
     closing
         .events
         .iter()
-        .for_each(|event| push_event(txn, id, &mut head, event));
+        .for_each(|events| push_events(txn, id, &mut head, events));
     let ordinal = txn.totals.next_ordinal;
     txn.totals.next_ordinal += 1;
     head.ordinal = Some(ordinal);
@@ -282,7 +260,7 @@ pub fn close(txn: &mut Txn<'_>, id: SessionId, closing: &Closing) -> Result<(), 
         Some(response) => {
             head.bytes += response.body.len_bytes;
             head.state = State::Stored;
-            keep(txn, id, &head, response, closing.closed_at_ms);
+            keep(txn, id, &mut head, response, closing.closed_at_ms)?;
         }
         None => {
             head.state = State::Unstored;
@@ -294,38 +272,51 @@ pub fn close(txn: &mut Txn<'_>, id: SessionId, closing: &Closing) -> Result<(), 
             stop_continuing(txn, id, &mut head)?;
         }
     }
-    txn.put(Key::head(id), &head);
+    txn.create(Key::head(id), &head);
     txn.remove(Key::open(id));
     Ok(())
 }
 
-fn keep(txn: &mut Txn<'_>, id: SessionId, head: &Head, response: &ClosingResponse, at_ms: i64) {
+fn keep(
+    txn: &mut Txn<'_>,
+    id: SessionId,
+    head: &mut Head,
+    response: &ClosingResponse,
+    at_ms: i64,
+) -> Result<(), LogError> {
     let body = &response.body;
-    txn.create_parts(
-        &body.rest,
-        |part| Key::body(id, part),
-        body.staged_parts,
-        false,
-    );
-    let record = Response {
-        owner: head.owner.clone(),
-        model: head.model.clone(),
-        created_at_ms: head.created_at_ms,
-        previous: head.continues,
+    head.response = Some(Kept {
         end_events: head.events,
         head_digest: response.head_digest,
         forkable: response.forkable,
         body_len_bytes: body.len_bytes,
         body_digest: body.digest,
-        bytes: head.bytes,
-    };
-    txn.create(Key::response(id), &record);
+        body: None,
+    });
+    if fits_beside(id, head, body) {
+        let text = String::from_utf8(body.rest.bytes.clone())
+            .map_err(|_| LogError::Invalid("the body of a response is not UTF-8".into()))?;
+        head.response.as_mut().map(|kept| kept.body.insert(text));
+    } else {
+        let key_of = |part| Key::body(id, part);
+        txn.create_parts(&body.rest, key_of, body.staged_parts, false);
+    }
     let ordinal = head.ordinal.unwrap_or_default();
     let place = Place { session: id, at_ms };
     txn.create(Key::order(ordinal), &place);
-    txn.create(Key::listing(head.owner.as_deref(), ordinal), &place);
+    if let Some(owner) = &head.owner {
+        txn.create(Key::listing(owner, ordinal), &place);
+    }
     txn.totals.responses += 1;
-    txn.totals.response_bytes += record.bytes;
+    txn.totals.response_bytes += head.bytes;
+    Ok(())
+}
+
+/// Whether a body fits into one value with its session's head.
+fn fits_beside(id: SessionId, head: &Head, body: &Piece) -> bool {
+    let room = codec::payload_room_bytes(Key::head(id).as_bytes().len());
+    let len = codec::encode(head).len() + BODY_PREFIX_LEN_BYTES + body.rest.bytes.len();
+    body.staged_parts == 0 && len <= room
 }
 
 /// A session without a response needs its parent's items no longer, only the tokens that it shares.
@@ -353,11 +344,7 @@ pub(super) fn stop_continuing(
 /// # Errors
 /// The storage's.
 pub fn close_interrupted(txn: &mut Txn<'_>, id: SessionId, limit: usize) -> Result<bool, LogError> {
-    let Some(head) = load::<Head>(txn, &Key::head(id))? else {
-        return Err(LogError::Corrupt(format!(
-            "session {id} is in flight but has no head"
-        )));
-    };
+    let head = load_open(txn, id)?;
     let mut removed = txn.remove_range(&KeyRange::events_from(id, head.events), limit)?;
     removed += txn.remove_range(&KeyRange::session(Space::Body, id), limit - removed)?;
     if !head.flat {
@@ -374,7 +361,7 @@ pub fn close_interrupted(txn: &mut Txn<'_>, id: SessionId, limit: usize) -> Resu
         closed_at_ms: head.created_at_ms,
     });
     let closing = Closing {
-        events: vec![Piece::event(&closed)],
+        events: vec![Pack::of(&[closed])],
         response: None,
         closed_at_ms: head.created_at_ms,
     };

@@ -1,11 +1,12 @@
 //! A commit in the making: changes over a storage, which later steps of the same commit already see.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::{
     codec::{self, Stamp},
-    key::{Key, KeyRange},
-    record::{Payload, Record, seal_parts, seal_record},
+    key::{Key, KeyRange, SessionId},
+    pack::Pack,
+    record::{Payload, Record, part_len_bytes, seal_parts, seal_record},
     storage::{Batch, Read, Storage, StorageError, Totals, Value, scan_under},
 };
 
@@ -18,7 +19,18 @@ pub struct Txn<'a> {
     /// Keys that the storage does not have.
     fresh: HashSet<Key>,
     undo: Vec<(Key, Option<Option<Value>>)>,
+    /// The last events of sessions that this commit appends to, if others fit beside them.
+    tails: HashMap<SessionId, Tail>,
     len_bytes: usize,
+}
+
+/// Events that this commit writes into one value.
+struct Tail {
+    /// Number of the first.
+    first: u64,
+    /// Number after the last.
+    end: u64,
+    payload: Payload,
 }
 
 /// A state of a [`Txn`] to which it can go back.
@@ -40,6 +52,7 @@ impl<'a> Txn<'a> {
             writes: BTreeMap::new(),
             fresh: HashSet::new(),
             undo: Vec::new(),
+            tails: HashMap::new(),
             len_bytes: 0,
         }
     }
@@ -135,6 +148,41 @@ impl<'a> Txn<'a> {
             next += 1;
         }
         next
+    }
+
+    /// Appends events to a session that has `seq` of them, in the value of those that this commit
+    /// appended just before, if they fit.
+    pub fn append_events(&mut self, id: SessionId, seq: u64, pack: &Pack) {
+        let room = part_len_bytes(|part| Key::event(id, seq, part));
+        let end = seq + pack.digests.len() as u64;
+        let added = &pack.rest.bytes;
+        // A tail that was rolled back does not end where the session does.
+        let before = self.tails.remove(&id).filter(|tail| {
+            tail.end == seq
+                && pack.staged_parts == 0
+                && tail.payload.bytes.len() + added.len() <= room
+        });
+        let tail = match before {
+            Some(mut tail) => {
+                tail.payload.bytes.extend_from_slice(added);
+                Tail { end, ..tail }
+            }
+            None => Tail {
+                first: seq,
+                end,
+                payload: pack.rest.clone(),
+            },
+        };
+        let first = tail.first;
+        self.create_parts(
+            &tail.payload,
+            |part| Key::event(id, first, part),
+            pack.staged_parts,
+            false,
+        );
+        if pack.staged_parts == 0 {
+            self.tails.insert(id, tail);
+        }
     }
 
     /// Removes what is stored under a key, if anything is.

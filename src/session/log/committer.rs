@@ -16,7 +16,9 @@ use crate::session::{
     bounds,
     error::LogError,
     key::{Key, KeyRange, SessionId, Space},
-    migrate, purge,
+    migrate,
+    pack::Pack,
+    purge,
     record::{Head, Payload, State, load},
     storage::{Read, Storage, StorageError, Totals},
     turn::{self, Closing, Opening, Piece, Target},
@@ -40,7 +42,7 @@ pub(super) enum Command {
     /// Begin a session; answered as soon as its edges are registered.
     Begin { opening: Opening, reply: Reply },
     /// Append events to a session in flight.
-    Append { id: SessionId, events: Vec<Piece> },
+    Append { id: SessionId, events: Pack },
     /// Write a slice of a large payload ahead of its last piece.
     Stage {
         id: SessionId,
@@ -428,5 +430,6 @@ fn delete(txn: &mut Txn<'_>, access: &Access, id: SessionId) -> Result<(), LogEr
     if head.state != State::Stored || !access.sees(head.owner.as_deref()) {
         return Err(LogError::NotFound);
     }
-    purge::hide(txn, id, head)
+    purge::hide(txn, id, head);
+    Ok(())
 }

@@ -11,8 +11,10 @@ use crate::{
         event::ForkPoint,
         fork,
         key::{Key, KeyRange, SessionId, Space},
+        migrate,
         record::{
-            Head, Place, Response, State, damaged, load, load_events, load_parts, open_record,
+            Head, Place, Response, SCAN_PAGE_ENTRIES, State, damaged, load, load_events,
+            load_parts, open_record,
         },
         replay::{Replayed, replay},
         storage::Read,
@@ -93,8 +95,8 @@ impl SessionLog {
     /// [`LogError::NotFound`], [`LogError::PersistenceDisabled`]; [`LogError::Corrupt`] if the
     /// session says that there must be one.
     pub fn response(&self, access: &Access, id: SessionId) -> Result<StoredResponse, LogError> {
-        let (_, record) = self.visible(access, id)?;
-        let body = self.unless_gone(access, id, stored_body(&*self.shared.view, id, &record))?;
+        let (head, record) = self.visible(access, id)?;
+        let body = self.unless_gone(access, id, stored_body(&*self.shared.view, id, head))?;
         Ok(StoredResponse { record, body })
     }
 
@@ -149,16 +151,18 @@ impl SessionLog {
         let mut turns = Vec::new();
         let mut at = Some(id);
         while let Some(id) = at {
-            let Some(record) = load::<Response>(&*self.shared.view, &Key::response(id))? else {
+            let head = load::<Head>(&*self.shared.view, &Key::head(id))?;
+            let found = head.and_then(|head| Response::of(&head).map(|record| (head, record)));
+            let Some((head, record)) = found else {
                 if turns.is_empty() {
                     return Err(LogError::NotFound);
                 }
-                return Err(damaged(&Key::response(id), &"a continued response is missing").into());
+                return Err(damaged(&Key::head(id), &"a continued response is missing").into());
             };
             let replayed = self.replayed(id, record.end_events)?;
             turns.push(PastTurn {
                 id,
-                body: stored_body(&*self.shared.view, id, &record)?,
+                body: stored_body(&*self.shared.view, id, head)?,
                 model: record.model,
                 input_items: replayed.input_items,
                 head: replayed.head,
@@ -180,26 +184,51 @@ impl SessionLog {
         limit: usize,
     ) -> Result<Vec<Listed>, LogError> {
         self.require_persistence()?;
+        let Some(owner) = owner else {
+            return self.list_unowned(before, limit);
+        };
         let mut range = KeyRange::listing(owner);
         if let Some(before) = before {
             range = range.after(&Key::listing(owner, before));
         }
         let entries = self.shared.view.scan(&range, limit)?;
-        let mut listed = Vec::with_capacity(entries.len());
-        for (key, value) in &entries {
-            let place = open_record::<Place>(key, value)?;
-            let ordinal = key
-                .ordinal()
-                .ok_or_else(|| damaged(key, &"it names no place"))?;
-            if !self.has_expired(&place) {
-                listed.push(Listed {
-                    id: place.session,
-                    at_ms: place.at_ms,
-                    ordinal,
-                });
+        let listed = entries.iter().map(|(key, value)| self.listed(key, value));
+        listed.filter_map(Result::transpose).collect()
+    }
+
+    /// Those that have no owner are found among all, backwards.
+    fn list_unowned(&self, before: Option<u64>, limit: usize) -> Result<Vec<Listed>, LogError> {
+        let read = &*self.shared.view;
+        let next = migrate::totals(read)?.next_ordinal;
+        let mut end = before.unwrap_or(next).min(next);
+        let mut found = Vec::new();
+        while end > 0 && found.len() < limit {
+            let start = end.saturating_sub(SCAN_PAGE_ENTRIES as u64);
+            let page = read.scan(&KeyRange::order(start, end), SCAN_PAGE_ENTRIES)?;
+            for (key, value) in page.iter().rev() {
+                let Some(listed) = self.listed(key, value)? else {
+                    continue;
+                };
+                let head = load::<Head>(read, &Key::head(listed.id))?;
+                found.extend(head.filter(|head| head.owner.is_none()).map(|_| listed));
             }
+            end = start;
         }
-        Ok(listed)
+        found.truncate(limit);
+        Ok(found)
+    }
+
+    /// What stands at a place, unless it has outlived its time.
+    fn listed(&self, key: &Key, value: &[u8]) -> Result<Option<Listed>, LogError> {
+        let place = open_record::<Place>(key, value)?;
+        let ordinal = key
+            .ordinal()
+            .ok_or_else(|| damaged(key, &"it names no place"))?;
+        Ok((!self.has_expired(&place)).then_some(Listed {
+            id: place.session,
+            at_ms: place.at_ms,
+            ordinal,
+        }))
     }
 
     /// The place of a visible response of one owner in the log, by which listings are continued.
@@ -241,26 +270,23 @@ impl SessionLog {
     /// Head and record of a visible response. An unknown id and another owner's cost the same.
     fn visible(&self, access: &Access, id: SessionId) -> Result<(Head, Response), LogError> {
         self.require_persistence()?;
-        let (head, record, expired) = {
+        let (head, expired) = {
             let snapshot = self.shared.view.snapshot();
             let head = load::<Head>(&snapshot, &Key::head(id))?;
-            let record = load::<Response>(&snapshot, &Key::response(id))?;
             let expired = self.head_has_expired(&snapshot, head.as_ref())?;
-            (head, record, expired)
+            let begun = snapshot.get(&Key::event(id, 0, 0))?.is_some();
+            let lost = head.is_none() && begun && snapshot.get(&Key::open(id))?.is_none();
+            if lost {
+                return Err(damaged(&Key::head(id), &"the head of a session is missing").into());
+            }
+            (head, expired)
         };
-        match (head, record) {
-            (Some(_), Some(_)) if expired => Err(LogError::NotFound),
-            (None, None) => Err(LogError::NotFound),
-            (None, Some(_)) => {
-                Err(damaged(&Key::head(id), &"the session of a response is missing").into())
-            }
-            (Some(head), _) if head.state != State::Stored => Err(LogError::NotFound),
-            (Some(head), _) if !access.sees(head.owner.as_deref()) => Err(LogError::NotFound),
-            (Some(_), None) => {
-                Err(damaged(&Key::response(id), &"the record of a response is missing").into())
-            }
-            (Some(head), Some(record)) => Ok((head, record)),
-        }
+        let head = head.filter(|head| head.state == State::Stored && !expired);
+        let head = head.filter(|head| access.sees(head.owner.as_deref()));
+        let head = head.ok_or(LogError::NotFound)?;
+        let record = Response::of(&head)
+            .ok_or_else(|| damaged(&Key::head(id), &"the record of a response is missing"))?;
+        Ok((head, record))
     }
 
     /// Whether a response that is still there has outlived its time.
@@ -293,17 +319,28 @@ impl SessionLog {
     }
 }
 
-/// The body of a response, checked against its record.
+/// The body of the response that a session keeps, checked against its record.
 ///
 /// # Errors
 /// [`LogError::Corrupt`] if it is missing, damaged or another one.
-pub fn stored_body(read: &impl Read, id: SessionId, record: &Response) -> Result<String, LogError> {
+pub fn stored_body(read: &impl Read, id: SessionId, head: Head) -> Result<String, LogError> {
     let key = Key::body(id, 0);
-    let payload = load_parts(read, Space::Body, id)?
-        .ok_or_else(|| damaged(&key, &"the body of a response is missing"))?;
-    let digest: [u8; 32] = Sha256::digest(&payload.bytes).into();
-    if (payload.kind, payload.schema, digest) != (Kind::Body, 1, record.body_digest) {
+    let kept = head.response;
+    let kept = kept.ok_or_else(|| damaged(&key, &"no response is kept"))?;
+    let bytes = match kept.body {
+        Some(body) => body.into_bytes(),
+        None => {
+            let payload = load_parts(read, Space::Body, id)?
+                .ok_or_else(|| damaged(&key, &"the body of a response is missing"))?;
+            if (payload.kind, payload.schema) != (Kind::Body, 1) {
+                return Err(damaged(&key, &"it is no body").into());
+            }
+            payload.bytes
+        }
+    };
+    let digest: [u8; 32] = Sha256::digest(&bytes).into();
+    if digest != kept.body_digest {
         return Err(damaged(&key, &"the body is not the one that was stored").into());
     }
-    String::from_utf8(payload.bytes).map_err(|_| damaged(&key, &"the body is not UTF-8").into())
+    String::from_utf8(bytes).map_err(|_| damaged(&key, &"the body is not UTF-8").into())
 }

@@ -267,7 +267,7 @@ async fn what_is_not_durable_is_not_seen() {
         if synced.try_recv().is_err() {
             continue;
         }
-        let applied = storage.inner.get(&Key::response(id(2))).unwrap().is_some();
+        let applied = storage.inner.get(&Key::head(id(2))).unwrap().is_some();
         assert_eq!(log.response(&ALL, id(2)), Err(LogError::NotFound));
         assert_eq!(log.list(None, None, 9).unwrap().len(), 1);
         assert_eq!(log.response(&ALL, id(1)).unwrap().body, "{}");
@@ -288,11 +288,13 @@ async fn what_is_not_durable_is_not_seen() {
 }
 
 #[tokio::test]
-async fn a_response_whose_record_or_session_is_lost_is_corrupt_and_not_unknown() {
-    for lost in [Key::response(id(1)), Key::head(id(1)), Key::body(id(1), 0)] {
+async fn a_response_whose_body_or_session_is_lost_is_corrupt_and_not_unknown() {
+    let long = format!("{{\"text\":\"{}\"}}", "x".repeat(5_000));
+    for lost in [Key::head(id(1)), Key::body(id(1), 0)] {
         let storage = Arc::new(MemoryStorage::default());
         let log = start(&storage, Bounds::default());
-        store(&log, 1, None).await;
+        let turn = begin(&log, 1, None).await;
+        turn.end(ending(1, Some(&long))).await.unwrap();
         log.close().await.unwrap();
         let mut entries = storage.entries();
         entries.remove(&lost).unwrap();

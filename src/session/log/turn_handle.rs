@@ -3,16 +3,16 @@
 use sha2::{Digest, Sha256};
 use tokio::sync::oneshot;
 
-use super::{SessionLog, closed, committer::Command};
+use super::{SessionLog, closed as closed_log, committer::Command};
 use crate::{
     id::TokenId,
     session::{
-        chain,
         codec::Kind,
         error::LogError,
         event::{Event, Tokens, TurnClosed, TurnFinish, TurnStatus, Usage},
         fork,
         key::{Key, SessionId, Space},
+        pack::Pack,
         record::{Payload, part_len_bytes},
         turn::{Closing, ClosingResponse, Opening, Piece, Target},
     },
@@ -70,8 +70,14 @@ impl Turn {
             ended: false,
         };
         if let Some(flat) = flat {
-            let digest = chain::event_digest(&flat);
-            let piece = turn.stage(Target::Flat, flat, digest, 0).await?;
+            let len_bytes = flat.bytes.len() as u64;
+            let (rest, staged_parts) = turn.stage(Target::Flat, flat).await?;
+            let piece = Piece {
+                rest,
+                staged_parts,
+                len_bytes,
+                digest: [0; 32],
+            };
             turn.log.send(Command::Flatten { id, piece }).await?;
         }
         Ok(turn)
@@ -91,7 +97,7 @@ impl Turn {
         let Some(registered) = self.registered.take() else {
             return Ok(());
         };
-        let result = registered.await.unwrap_or_else(|_| Err(closed()));
+        let result = registered.await.unwrap_or_else(|_| Err(closed_log()));
         self.ended |= result.is_err();
         result
     }
@@ -102,14 +108,9 @@ impl Turn {
     /// # Errors
     /// [`LogError::Unavailable`] if the log is closed.
     pub async fn append(&mut self, events: &[Event]) -> Result<(), LogError> {
-        for event in events {
-            let events = vec![self.piece_of(event).await?];
-            self.log
-                .send(Command::Append {
-                    id: self.id,
-                    events,
-                })
-                .await?;
+        for events in self.packs_of(events).await? {
+            let id = self.id;
+            self.log.send(Command::Append { id, events }).await?;
         }
         Ok(())
     }
@@ -121,17 +122,14 @@ impl Turn {
     /// [`LogError::Unavailable`] if any part of the turn could not be stored: then none of it is
     /// visible.
     pub async fn end(mut self, ending: Ending) -> Result<(), LogError> {
-        self.registered().await?;
+        let registered = self.registered.take();
         self.ended = true;
-        let mut events = Vec::new();
-        if !ending.generated.is_empty() {
-            let generated = Event::Generated(Tokens {
-                tokens: ending.generated,
-            });
-            events.push(self.piece_of(&generated).await?);
-        }
         let closed_at_ms = ending.closed.closed_at_ms;
-        events.push(Piece::event(&Event::TurnClosed(ending.closed)));
+        let tokens = ending.generated;
+        let generated = (!tokens.is_empty()).then_some(Event::Generated(Tokens { tokens }));
+        let closed = Event::TurnClosed(ending.closed);
+        let events: Vec<Event> = generated.into_iter().chain([closed]).collect();
+        let events = self.packs_of(&events).await?;
         let kept = ending
             .response
             .filter(|_| !self.log.bounds().persistence_disabled());
@@ -145,13 +143,40 @@ impl Turn {
             closed_at_ms,
         };
         let id = self.id;
-        self.log
-            .ask(|reply| Command::End {
-                id,
-                closing,
-                reply: Some(reply),
-            })
-            .await
+        let ended = self.log.ask(|reply| Command::End {
+            id,
+            closing,
+            reply: Some(reply),
+        });
+        let ended = ended.await;
+        // A turn that was refused has no end.
+        if let Some(registered) = registered {
+            registered.await.unwrap_or_else(|_| Err(closed_log()))?;
+        }
+        ended
+    }
+
+    /// Events as they are appended: together, except for large ones, of which all but the end is
+    /// queued here.
+    async fn packs_of(&self, events: &[Event]) -> Result<Vec<Pack>, LogError> {
+        let together = Pack::of(events);
+        if together.rest.bytes.len() <= SLICE_LEN_BYTES {
+            return Ok(vec![together]);
+        }
+        let mut packs = Vec::new();
+        for event in events {
+            let mut pack = Pack::of(std::slice::from_ref(event));
+            if pack.rest.bytes.len() > SLICE_LEN_BYTES {
+                // Its slices go under the number of the session's next event.
+                for events in packs.drain(..) {
+                    let id = self.id;
+                    self.log.send(Command::Append { id, events }).await?;
+                }
+                (pack.rest, pack.staged_parts) = self.stage(Target::Event, pack.rest).await?;
+            }
+            packs.push(pack);
+        }
+        Ok(packs)
     }
 
     async fn stage_response(&self, response: NewResponse) -> Result<ClosingResponse, LogError> {
@@ -162,7 +187,14 @@ impl Turn {
             schema: 1,
             bytes,
         };
-        let body = self.stage(Target::Body, payload, digest, 0).await?;
+        let len_bytes = payload.bytes.len() as u64;
+        let (rest, staged_parts) = self.stage(Target::Body, payload).await?;
+        let body = Piece {
+            rest,
+            staged_parts,
+            len_bytes,
+            digest,
+        };
         let NewResponse {
             head_digest,
             forkable,
@@ -175,21 +207,9 @@ impl Turn {
         })
     }
 
-    async fn piece_of(&self, event: &Event) -> Result<Piece, LogError> {
-        let payload = event.encode();
-        let digest = chain::event_digest(&payload);
-        self.stage(Target::Event, payload, digest, event.token_count())
-            .await
-    }
-
-    /// Queues all but the end of a large payload; small ones are left whole.
-    async fn stage(
-        &self,
-        target: Target,
-        payload: Payload,
-        digest: [u8; 32],
-        tokens: u64,
-    ) -> Result<Piece, LogError> {
+    /// Queues all but the end of a large payload; small ones are left whole. Returns what is left
+    /// and how many parts were queued.
+    async fn stage(&self, target: Target, payload: Payload) -> Result<(Payload, u32), LogError> {
         let part_len = match target {
             Target::Event => part_len_bytes(|part| Key::event(self.id, 0, part)),
             Target::Body => part_len_bytes(|part| Key::part_of(Space::Body, self.id, part)),
@@ -202,7 +222,6 @@ impl Turn {
             schema,
             mut bytes,
         } = payload;
-        let len_bytes = bytes.len() as u64;
         let mut staged = 0;
         // The last slice stays, and with it at least one byte, to ride with what refers to it.
         while bytes.len() - staged * part_len > slice_len {
@@ -230,13 +249,7 @@ impl Turn {
             schema,
             bytes,
         };
-        Ok(Piece {
-            rest,
-            staged_parts: staged as u32,
-            len_bytes,
-            digest,
-            tokens,
-        })
+        Ok((rest, staged as u32))
     }
 }
 
@@ -253,7 +266,7 @@ impl Drop for Turn {
             closed_at_ms: self.created_at_ms,
         });
         let closing = Closing {
-            events: vec![Piece::event(&closed)],
+            events: vec![Pack::of(&[closed])],
             response: None,
             closed_at_ms: self.created_at_ms,
         };

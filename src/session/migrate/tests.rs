@@ -5,10 +5,12 @@ use std::sync::Arc;
 use super::{v1::*, *};
 use crate::session::{
     codec::{Kind, decode, encode},
+    event::Event,
     faulty::{Fault, FaultyStorage, Loss},
     key::SessionId,
     memory::MemoryStorage,
     operate::verify::verify,
+    pack,
     record::{Payload, open_record, seal_record},
     storage::StorageError,
 };
@@ -51,6 +53,10 @@ fn event_samples() -> Vec<(Kind, Vec<u8>)> {
         seed: u64::MAX,
         closed_at_ms: -1,
     };
+    let together = [
+        Event::Rerooted(Rerooted { kept_events: 5 }).encode(),
+        Event::Generated(tokens.clone()).encode(),
+    ];
     vec![
         (Kind::Opened, encode(&opened)),
         (Kind::InputAppended, encode(&input)),
@@ -59,7 +65,19 @@ fn event_samples() -> Vec<(Kind, Vec<u8>)> {
         (Kind::TurnClosed, encode(&closed)),
         (Kind::Rerooted, encode(&Rerooted { kept_events: 5 })),
         (Kind::Purged, encode(&Purged { ordinal: 6 })),
+        (Kind::Events, pack::pack(&together).bytes),
     ]
+}
+
+fn kept() -> Kept {
+    Kept {
+        end_events: 5,
+        head_digest: [0x44; 32],
+        forkable: true,
+        body_len_bytes: 2,
+        body_digest: [0x55; 32],
+        body: Some("{}".into()),
+    }
 }
 
 fn session_samples() -> Vec<(Kind, Vec<u8>)> {
@@ -77,18 +95,7 @@ fn session_samples() -> Vec<(Kind, Vec<u8>)> {
         chain: [0x33; 32],
         ordinal: Some(9),
         state: State::Trunk,
-    };
-    let response = Response {
-        owner: Some("key_1".into()),
-        model: "m".into(),
-        created_at_ms: 5,
-        previous: Some(ID),
-        end_events: 5,
-        head_digest: [0x44; 32],
-        forkable: true,
-        body_len_bytes: 2,
-        body_digest: [0x55; 32],
-        bytes: 100,
+        response: Some(kept()),
     };
     let flat = Flat {
         base: ID,
@@ -99,7 +106,6 @@ fn session_samples() -> Vec<(Kind, Vec<u8>)> {
     };
     vec![
         (Kind::Head, encode(&head)),
-        (Kind::Response, encode(&response)),
         (Kind::Body, b"{}".to_vec()),
         (Kind::Edge, encode(&edge)),
         (Kind::Flat, encode(&flat)),

@@ -16,7 +16,7 @@ use crate::session::{
     codec::{self, Damage, HEADER_LEN_BYTES, VALUE_LEN_MAX_BYTES},
     error::LogError,
     key::{Key, KeyRange, SessionId, Space},
-    record::{Head, for_each_entry, load, open_record, seal_record},
+    record::{for_each_entry, load_session, open_record, seal_record},
     storage::{Read, StorageError, Totals, Value},
 };
 
@@ -28,7 +28,7 @@ const SPACES: [Space; 5] = [
     Space::Body,
     Space::Event,
     Space::Flat,
-    Space::Response,
+    Space::Open,
     Space::Head,
 ];
 
@@ -114,7 +114,7 @@ pub fn export_all(read: &impl Read, out: impl Write) -> Result<u64, LogError> {
 /// # Errors
 /// [`LogError::NotFound`] if there is no such session; as [`export_all`].
 pub fn export_session(read: &impl Read, id: SessionId, out: impl Write) -> Result<u64, LogError> {
-    load::<Head>(read, &Key::head(id))?.ok_or(LogError::NotFound)?;
+    load_session(read, id)?.ok_or(LogError::NotFound)?;
     let mut archive = ArchiveWriter::whole(out)?;
     let mut seen = HashSet::from([id]);
     let mut waiting = vec![id];
@@ -122,7 +122,7 @@ pub fn export_session(read: &impl Read, id: SessionId, out: impl Write) -> Resul
         for space in SPACES {
             push_range(read, &KeyRange::session(space, id), &mut archive)?;
         }
-        let Some(head) = load::<Head>(read, &Key::head(id))? else {
+        let Some(head) = load_session(read, id)? else {
             continue;
         };
         let needed = head

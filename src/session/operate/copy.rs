@@ -14,6 +14,7 @@ use crate::session::{
     error::LogError,
     key::{Bond, Key, KeyRange, SessionId, Space},
     migrate::{self, Direct},
+    pack::Pack,
     record::{Edge, Mark, Place, SCAN_PAGE_ENTRIES, State},
     storage::{Read, Storage, Totals},
     txn::Txn,
@@ -52,7 +53,7 @@ pub fn copy_sessions(from: &impl Read, to: &dyn Storage) -> Result<CopyReport, L
         done: HashMap::new(),
         report: CopyReport::default(),
     };
-    for space in [Space::Head, Space::Event] {
+    for space in [Space::Head, Space::Open, Space::Event] {
         copy.copy_all_of(space)?;
     }
     Ok(copy.report)
@@ -204,17 +205,16 @@ fn write(txn: &mut Txn<'_>, id: SessionId, salvaged: &Salvaged) {
     let Salvaged {
         head,
         events,
-        response,
         body,
         flat,
         ended_at_ms,
     } = salvaged;
     let mut head = head.clone();
     for (seq, payload) in events.iter().enumerate() {
-        txn.create_parts(payload, |part| Key::event(id, seq as u64, part), 0, false);
+        let alone = Pack::of_payloads(std::slice::from_ref(payload), 0);
+        txn.append_events(id, seq as u64, &alone);
     }
-    if let (Some(response), Some(body)) = (response, body) {
-        txn.create(Key::response(id), response);
+    if let Some(body) = body {
         txn.create_parts(body, |part| Key::body(id, part), 0, false);
     }
     if let Some(flat) = flat {
@@ -228,7 +228,7 @@ fn write(txn: &mut Txn<'_>, id: SessionId, salvaged: &Salvaged) {
         at_ms: *ended_at_ms,
     };
     match head.state {
-        State::Open => txn.create(Key::open(id), &Mark {}),
+        State::Open => {}
         State::Hidden | State::Trunk => txn.create(Key::work(id), &Mark {}),
         State::Unstored => {
             head.ordinal = Some(ordinal);
@@ -237,13 +237,19 @@ fn write(txn: &mut Txn<'_>, id: SessionId, salvaged: &Salvaged) {
         State::Stored => {
             head.ordinal = Some(ordinal);
             txn.create(Key::order(ordinal), &place);
-            txn.create(Key::listing(head.owner.as_deref(), ordinal), &place);
+            if let Some(owner) = &head.owner {
+                txn.create(Key::listing(owner, ordinal), &place);
+            }
             txn.totals.responses += 1;
-            txn.totals.response_bytes += response.as_ref().map_or(0, |response| response.bytes);
+            txn.totals.response_bytes += head.bytes;
         }
     }
     txn.totals.sessions += 1;
-    txn.create(Key::head(id), &head);
+    let key = match head.state {
+        State::Open => Key::open(id),
+        _ => Key::head(id),
+    };
+    txn.create(key, &head);
 }
 
 fn write_edges(txn: &mut Txn<'_>, id: SessionId, salvaged: &Salvaged) {

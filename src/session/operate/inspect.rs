@@ -5,21 +5,23 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use crate::session::{
     error::LogError,
     event::{Event, Tokens},
-    key::{Bond, Key, KeyRange, SessionId, Space},
-    record::{Head, Response, for_each_entry, load, load_events, open_record},
+    key::{Bond, KeyRange, SessionId, Space},
+    record::{Head, Response, for_each_entry, load_events, load_session, open_record},
     storage::{Read, StorageError, Totals},
 };
 
-/// Calls `each` for every session, in the order of their ids.
+/// Calls `each` for every session, in the order of their ids, those in flight last.
 ///
 /// # Errors
 /// The storage's.
 pub fn list(read: &impl Read, mut each: impl FnMut(SessionId, &Head)) -> Result<(), LogError> {
-    for_each_entry(read, &KeyRange::space(Space::Head), |key, value| {
-        let head = open_record::<Head>(key, &value)?;
-        key.session().into_iter().for_each(|id| each(id, &head));
-        Ok(())
-    })?;
+    for space in [Space::Head, Space::Open] {
+        for_each_entry(read, &KeyRange::space(space), |key, value| {
+            let head = open_record::<Head>(key, &value)?;
+            key.session().into_iter().for_each(|id| each(id, &head));
+            Ok(())
+        })?;
+    }
     Ok(())
 }
 
@@ -39,10 +41,10 @@ pub struct Shown {
 /// # Errors
 /// [`LogError::NotFound`]; the storage's.
 pub fn show(read: &impl Read, id: SessionId) -> Result<Shown, LogError> {
-    let head = load::<Head>(read, &Key::head(id))?.ok_or(LogError::NotFound)?;
+    let head = load_session(read, id)?.ok_or(LogError::NotFound)?;
     let events = load_events(read, id, head.events)?;
     Ok(Shown {
-        response: load(read, &Key::response(id))?,
+        response: Response::of(&head),
         head,
         events,
     })
@@ -119,7 +121,7 @@ pub struct Branch {
 /// # Errors
 /// [`LogError::NotFound`]; the storage's.
 pub fn tree(read: &impl Read, id: SessionId) -> Result<Vec<Branch>, LogError> {
-    let head_of = |id| load::<Head>(read, &Key::head(id));
+    let head_of = |id| load_session(read, id);
     let mut root = id;
     let mut head = head_of(root)?.ok_or(LogError::NotFound)?;
     while let Some(parent) = head.continues.or(head.fork.map(|fork| fork.parent)) {
@@ -174,7 +176,7 @@ pub fn stats(read: &impl Read) -> Result<Stats, LogError> {
         let (count, bytes) = stats.by_space.entry(space).or_default();
         *count += 1;
         *bytes += (key.as_bytes().len() + value.len()) as u64;
-        if space == Space::Head {
+        if matches!(space, Space::Head | Space::Open) {
             let head = open_record::<Head>(key, &value)?;
             *stats
                 .by_state

@@ -5,12 +5,13 @@ use std::{fs::File, path::Path, sync::Arc};
 use super::{archive, carve, copy, inspect, verify::verify};
 use crate::session::{
     Access, Event, ForkPoint, LogOptions, Opening, SessionId, SessionLog, SledOptions, SledStorage,
+    codec,
     event::{InputAppended, Tokens, TurnClosed, TurnFinish, TurnStatus, Usage},
     key::{Bond, Key, KeyRange, Space},
     log::{Ending, NewResponse},
     memory::MemoryStorage,
     migrate::{Direct, totals},
-    record::{Head, State, load},
+    record::{Head, State, load, load_event_payloads, open_record},
     storage::{Read, Storage},
 };
 
@@ -103,20 +104,25 @@ fn state(read: &impl Read, n: u32) -> Option<State> {
     head.map(|head| head.state)
 }
 
-/// All values but those of the store itself, without the commit that wrote each.
+/// All values but those of the store itself, without the commit that wrote each, and one by one
+/// the events that are kept together, which a copy may keep with others.
 fn content(read: &impl Read) -> Vec<(Key, Vec<u8>)> {
     let entries = read.scan(&KeyRange::all(), usize::MAX).unwrap();
     let own = entries
         .into_iter()
-        .filter(|(key, _)| key.space() != Some(Space::Meta));
-    own.map(|(key, value)| {
-        let payload = crate::session::codec::open(&key, &value)
-            .unwrap()
-            .payload
-            .to_vec();
-        (key, payload)
-    })
-    .collect()
+        .filter(|(key, _)| !matches!(key.space(), Some(Space::Meta | Space::Event)));
+    let mut content = Vec::new();
+    for (key, value) in own {
+        let payload = codec::open(&key, &value).unwrap().payload.to_vec();
+        if let (Some(Space::Head), Some(id)) = (key.space(), key.session()) {
+            let head: Head = open_record(&key, &value).unwrap();
+            let events = load_event_payloads(read, id, head.events).unwrap();
+            let numbered = (0..).zip(events);
+            content.extend(numbered.map(|(n, event)| (Key::event(id, n, 0), event.bytes)));
+        }
+        content.push((key, payload));
+    }
+    content
 }
 
 fn assert_same(left: &impl Read, right: &impl Read) {
@@ -216,23 +222,25 @@ fn a_cut_or_changed_archive_is_refused() {
 fn sessions_that_lost_something_are_left_out_with_those_that_need_them() {
     let from = memory();
     let mut entries = from.entries();
-    entries.remove(&Key::event(id(102), 1, 0)).unwrap();
-    entries.remove(&Key::body(id(2), 0)).unwrap();
+    entries.remove(&Key::event(id(102), 0, 0)).unwrap();
+    entries.remove(&Key::body(id(26), 0)).unwrap();
     entries.remove(&Key::head(id(4))).unwrap();
+    entries.remove(&Key::head(id(24))).unwrap();
     let damaged = MemoryStorage::holding(entries);
     let to = Arc::new(MemoryStorage::default());
     let report = copy::copy_sessions(&Direct(&damaged), &*to).unwrap();
     let left_out: Vec<_> = report.left_out.iter().map(|(id, _)| *id).collect();
     assert!(
-        left_out.contains(&id(102)) && left_out.contains(&id(2)),
+        left_out.contains(&id(102)) && left_out.contains(&id(26)),
         "{left_out:?}"
     );
     assert!(
         left_out.contains(&id(108)),
         "a continuation of a lost session was copied"
     );
-    // A head alone can be made anew.
-    assert_eq!(state(&Direct(&*to), 4), Some(State::Stored));
+    // A head alone can be made anew, but not the body that was in it.
+    assert_eq!(state(&Direct(&*to), 24), Some(State::Stored));
+    assert_eq!(state(&Direct(&*to), 4), Some(State::Unstored));
     settle(&to);
     assert_eq!(verify(&Direct(&*to)).unwrap().findings, [""; 0]);
 }

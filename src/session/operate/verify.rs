@@ -7,7 +7,7 @@ use crate::session::{
     error::LogError,
     key::{Bond, Key, KeyRange, SessionId, Space},
     migrate::totals,
-    record::{Edge, Head, Place, Response, State, for_each_entry, load, open_record},
+    record::{Edge, Head, Place, State, for_each_entry, load_session, open_record},
     storage::{Read, StorageError, Totals},
 };
 
@@ -87,11 +87,9 @@ fn check_totals(totals: &Totals, report: &mut Report) {
 
 fn check_entry(read: &impl Read, key: &Key, value: &[u8], report: &mut Report) {
     let checked = match key.space() {
-        Some(Space::Head) => check_head(read, key, value, report),
+        Some(Space::Head | Space::Open) => check_head(read, key, value, report),
         Some(Space::Event) => check_event(read, key, report),
-        Some(Space::Body | Space::Flat | Space::Response | Space::Open | Space::Work) => {
-            check_owned(read, key, value, report)
-        }
+        Some(Space::Body | Space::Flat | Space::Work) => check_owned(read, key, report),
         Some(Space::Edge) => check_edge(read, key, value, report),
         Some(Space::Order | Space::Listing | Space::Unstored) => {
             check_place(read, key, value, report)
@@ -106,7 +104,7 @@ fn check_entry(read: &impl Read, key: &Key, value: &[u8], report: &mut Report) {
 }
 
 fn head_of(read: &impl Read, id: SessionId) -> Result<Option<Head>, StorageError> {
-    load(read, &Key::head(id))
+    load_session(read, id)
 }
 
 fn check_head(
@@ -122,9 +120,14 @@ fn check_head(
     };
     if head.state == State::Stored {
         report.responses += 1;
-        let record = load::<Response>(read, &Key::response(id))?;
-        report.response_bytes += record.map_or(0, |record| record.bytes);
+        report.response_bytes += head.bytes;
     }
+    let in_flight = key.space() == Some(Space::Open);
+    report.check(
+        in_flight == (head.state == State::Open),
+        key,
+        format!("a session that is {:?} has its head here", head.state),
+    );
     let being_erased = read.get(&Key::work(id))?.is_some();
     if being_erased && matches!(head.state, State::Hidden | State::Trunk) {
         return Ok(());
@@ -153,12 +156,7 @@ fn check_event(read: &impl Read, key: &Key, report: &mut Report) -> Result<(), S
     Ok(())
 }
 
-fn check_owned(
-    read: &impl Read,
-    key: &Key,
-    value: &[u8],
-    report: &mut Report,
-) -> Result<(), StorageError> {
+fn check_owned(read: &impl Read, key: &Key, report: &mut Report) -> Result<(), StorageError> {
     let Some(head) = key
         .session()
         .map(|id| head_of(read, id))
@@ -169,12 +167,10 @@ fn check_owned(
         return Ok(());
     };
     let fits = match key.space() {
-        Some(Space::Open) => head.state == State::Open,
         Some(Space::Flat) => head.flat || head.state == State::Open,
-        Some(Space::Body) => head.state != State::Unstored,
-        Some(Space::Response) => {
-            open_record::<Response>(key, value)?;
-            matches!(head.state, State::Stored | State::Hidden)
+        Some(Space::Body) => {
+            let inside = |head: Head| head.response.is_some_and(|kept| kept.body.is_some());
+            head.state != State::Unstored && !inside(head.clone())
         }
         _ => true,
     };

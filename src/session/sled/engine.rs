@@ -123,8 +123,9 @@ fn guarded<T>(doing: &str, call: impl FnOnce() -> ::sled::Result<T>) -> Result<T
             let text = text
                 .or_else(|| panic.downcast_ref::<&str>().copied())
                 .unwrap_or("panic");
+            let first_line = text.lines().next().unwrap_or_default();
             Err(StorageError::Damaged(format!(
-                "{doing}: the engine gave up: {text}"
+                "{doing}: the engine gave up: {first_line}"
             )))
         }
     }

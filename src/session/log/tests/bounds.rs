@@ -86,10 +86,10 @@ async fn what_has_outlived_its_time_is_hidden_before_it_is_dropped() {
     assert_eq!(log.delete(ALL, id(1)).await, Err(LogError::NotFound));
     let listed = log.list(None, None, 9).unwrap();
     assert_eq!(listed.iter().map(|l| l.id).collect::<Vec<_>>(), [id(900)]);
-    assert!(storage.get(&Key::response(id(1))).unwrap().is_some());
+    assert!(storage.get(&Key::head(id(1))).unwrap().is_some());
     log.sweep(1_001).await.unwrap();
     log.settle().await.unwrap();
-    assert_eq!(storage.get(&Key::response(id(1))).unwrap(), None);
+    assert_eq!(storage.get(&Key::head(id(1))).unwrap(), None);
     assert_eq!(log.next_expiry_ms(), Ok(Some(1_900)));
 }
 

@@ -9,9 +9,10 @@ use crate::session::{
     event::Event,
     fork,
     key::{Key, KeyRange, SessionId, Space},
+    pack,
     record::{
-        Assembly, Head, Payload, Response, State, damaged, for_each_entry, load,
-        load_event_payloads, load_parts,
+        Assembly, Head, Kept, Payload, State, damaged, for_each_entry, load, load_event_payloads,
+        load_parts, load_session,
     },
     replay::replay,
     storage::{Read, StorageError},
@@ -21,7 +22,7 @@ use crate::session::{
 pub(super) struct Salvaged {
     pub(super) head: Head,
     pub(super) events: Vec<Payload>,
-    pub(super) response: Option<Response>,
+    /// The body of its response, unless the head holds it.
     pub(super) body: Option<Payload>,
     pub(super) flat: Option<Payload>,
     /// When its turn ended, or began if it did not end.
@@ -41,32 +42,20 @@ impl Salvaged {
 
 /// Reads a session and checks all of it.
 pub(super) fn salvage(read: &impl Read, id: SessionId) -> Result<Salvaged, LogError> {
-    let response = load::<Response>(read, &Key::response(id))?;
-    let stored = load::<Head>(read, &Key::head(id))?;
-    // A stored response is written with the head that says so: an open head is an older one.
-    let head = stored.filter(|head| head.state != State::Open || response.is_none());
-    let (head, events) = match head {
-        Some(head) => {
-            let events = load_event_payloads(read, id, head.events)?;
-            if chain::over(&events) != head.chain {
-                return Err(damaged(&Key::head(id), &"the chain over its events is broken").into());
-            }
-            (head, events)
-        }
-        None => rebuild(read, id, response.as_ref())?,
+    let (head, events) = match load::<Head>(read, &Key::head(id))? {
+        Some(head) => with_events(read, id, head)?,
+        None => without_head(read, id)?,
     };
     let decoded: Result<Vec<_>, _> = events.iter().map(Event::decode).collect();
     let decoded = decoded.map_err(|damage| damaged(&Key::head(id), &damage))?;
     let closed = replay(&decoded).closed;
     let ended_at_ms = closed.map_or(head.created_at_ms, |closed| closed.closed_at_ms);
-    let kept = matches!(head.state, State::Stored | State::Hidden);
-    let response = response.filter(|_| kept);
-    let body = match &response {
-        Some(response) => Some(whole_body(read, id, response)?),
-        None if head.state == State::Stored => {
-            return Err(damaged(&Key::response(id), &"the record of a response is missing").into());
-        }
-        None => None,
+    if head.state == State::Stored && head.response.is_none() {
+        return Err(damaged(&Key::head(id), &"the record of a response is missing").into());
+    }
+    let body = match &head.response {
+        Some(kept) if kept.body.is_none() => Some(whole_body(read, id, kept)?),
+        _ => None,
     };
     let flat = if head.flat {
         Some(whole_flat(read, id)?)
@@ -76,17 +65,39 @@ pub(super) fn salvage(read: &impl Read, id: SessionId) -> Result<Salvaged, LogEr
     Ok(Salvaged {
         head,
         events,
-        response,
         body,
         flat,
         ended_at_ms,
     })
 }
 
-fn whole_body(read: &impl Read, id: SessionId, response: &Response) -> Result<Payload, LogError> {
+fn with_events(
+    read: &impl Read,
+    id: SessionId,
+    head: Head,
+) -> Result<(Head, Vec<Payload>), LogError> {
+    let events = load_event_payloads(read, id, head.events)?;
+    if chain::over(&events) != head.chain {
+        return Err(damaged(&Key::head(id), &"the chain over its events is broken").into());
+    }
+    Ok((head, events))
+}
+
+/// A session whose turn is in flight, or whose last head was lost: then one from before the turn
+/// ended may still be found.
+fn without_head(read: &impl Read, id: SessionId) -> Result<(Head, Vec<Payload>), LogError> {
+    let open = load::<Head>(read, &Key::open(id))?;
+    match (rebuild(read, id), open) {
+        (Ok(rebuilt), _) if rebuilt.0.response.is_some() => Ok(rebuilt),
+        (_, Some(open)) => with_events(read, id, open),
+        (rebuilt, None) => rebuilt,
+    }
+}
+
+fn whole_body(read: &impl Read, id: SessionId, kept: &Kept) -> Result<Payload, LogError> {
     let body = load_parts(read, Space::Body, id)?.filter(|body| {
         let digest: [u8; 32] = Sha256::digest(&body.bytes).into();
-        digest == response.body_digest
+        digest == kept.body_digest
     });
     Ok(body.ok_or_else(|| damaged(&Key::body(id, 0), &"the body is not whole"))?)
 }
@@ -97,38 +108,34 @@ fn whole_flat(read: &impl Read, id: SessionId) -> Result<Payload, LogError> {
     Ok(flat.ok_or_else(|| damaged(&Key::flat(id, 0), &"the flattened tokens are missing"))?)
 }
 
-/// Makes a head from the events that are there, in order, from the first on.
-fn rebuild(
-    read: &impl Read,
-    id: SessionId,
-    response: Option<&Response>,
-) -> Result<(Head, Vec<Payload>), LogError> {
-    let wanted = response.map_or(u64::MAX, |response| response.end_events);
-    let events = leading_events(read, id, wanted)?;
+/// Makes a head from the events that are there, in order, from the first on. A response comes back
+/// if its body has values of its own, to be read but not to be forked.
+fn rebuild(read: &impl Read, id: SessionId) -> Result<(Head, Vec<Payload>), LogError> {
+    let events = leading_events(read, id)?;
     let decoded: Result<Vec<_>, _> = events.iter().map(Event::decode).collect();
     let decoded = decoded.map_err(|damage| damaged(&Key::head(id), &damage))?;
     let replayed = replay(&decoded);
     let opened = replayed
         .opened
         .ok_or_else(|| damaged(&Key::event(id, 0, 0), &"the session's opening is missing"))?;
-    if response.is_some_and(|response| events.len() as u64 != response.end_events) {
-        return Err(damaged(&Key::head(id), &"events of its response are missing").into());
-    }
     let depth = match opened.fork {
-        Some(fork) => load::<Head>(read, &Key::head(fork.parent))?.map_or(0, |head| head.depth) + 1,
+        Some(fork) => load_session(read, fork.parent)?.map_or(0, |head| head.depth) + 1,
         None => 0,
     };
+    let response = rebuild_response(read, id, &decoded)?;
+    let body_len_bytes = response.as_ref().map_or(0, |kept| kept.body_len_bytes);
+    let lengths = events.iter().map(|event| event.bytes.len() as u64);
     let head = Head {
         owner: opened.owner,
         model: opened.model,
         created_at_ms: opened.created_at_ms,
         fork: opened.fork,
-        continues: response.and(opened.continues),
+        continues: response.as_ref().and(opened.continues),
         depth,
         flat: false,
         events: events.len() as u64,
         tokens: replayed.tokens.len() as u64,
-        bytes: response.map_or(0, |response| response.bytes),
+        bytes: lengths.sum::<u64>() + body_len_bytes,
         chain: chain::over(&events),
         ordinal: None,
         state: if response.is_some() {
@@ -136,26 +143,54 @@ fn rebuild(
         } else {
             State::Unstored
         },
+        response,
     };
     Ok((head, events))
 }
 
-/// The events from the first on, up to the first that is not whole.
-fn leading_events(
+fn rebuild_response(
     read: &impl Read,
     id: SessionId,
-    limit: u64,
-) -> Result<Vec<Payload>, StorageError> {
+    events: &[Event],
+) -> Result<Option<Kept>, LogError> {
+    let last = events
+        .iter()
+        .rposition(|event| matches!(event, Event::TurnClosed(_)));
+    let purged = events.iter().any(|event| matches!(event, Event::Purged(_)));
+    let Some(last) = last.filter(|_| !purged) else {
+        return Ok(None);
+    };
+    let body = load_parts(read, Space::Body, id)?;
+    Ok(body
+        .filter(|body| body.kind == Kind::Body)
+        .map(|body| Kept {
+            end_events: last as u64 + 1,
+            head_digest: [0; 32],
+            forkable: false,
+            body_len_bytes: body.bytes.len() as u64,
+            body_digest: Sha256::digest(&body.bytes).into(),
+            body: None,
+        }))
+}
+
+/// The events from the first on, up to the first that is not whole.
+fn leading_events(read: &impl Read, id: SessionId) -> Result<Vec<Payload>, StorageError> {
     let mut events: Vec<Payload> = Vec::new();
     let mut assembly = Assembly::default();
+    let mut first = 0;
     let mut over = false;
     for_each_entry(read, &KeyRange::session(Space::Event, id), |key, value| {
+        if assembly.is_empty() {
+            first = events.len() as u64;
+        }
         let position = key.event_part();
-        over |= position.is_none_or(|(seq, _)| seq != events.len() as u64 || seq >= limit);
+        over |= position.is_none_or(|(seq, _)| seq != first);
         if let Some((_, part)) = position.filter(|_| !over) {
-            match assembly.push(key, part, &value) {
-                Ok(payload) => events.extend(payload),
-                Err(_) => over = true,
+            let whole = assembly.push(key, part, &value);
+            let unpacked = whole.map(|whole| whole.map(|whole| pack::unpack(&whole)).transpose());
+            match unpacked {
+                Ok(Ok(unpacked)) => events.extend(unpacked.into_iter().flatten()),
+                _ => over = true,
             }
         }
         Ok(())

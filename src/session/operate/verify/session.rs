@@ -7,7 +7,7 @@ use crate::session::{
     fork,
     key::{Bond, Key, KeyRange, SessionId, Space},
     log::stored_body,
-    record::{Head, Place, Response, State, load, load_event_payloads},
+    record::{Head, Place, Response, State, load, load_packs},
     storage::{Read, StorageError},
 };
 
@@ -26,10 +26,11 @@ pub(super) fn check(read: &impl Read, id: SessionId, head: &Head, report: &mut R
 
 fn check_events(read: &impl Read, id: SessionId, head: &Head, report: &mut Report) {
     let key = Key::head(id);
-    let loaded = load_event_payloads(read, id, head.events);
-    let Some(payloads) = report.take(&key, loaded) else {
+    let loaded = load_packs(read, id, head.events);
+    let Some((payloads, _, more)) = report.take(&key, loaded) else {
         return;
     };
+    report.check(!more, &key, "it has more events than it should");
     let whole = chain::over(&payloads) == head.chain;
     report.check(whole, &key, "the chain over its events is broken");
     let decoded: Result<Vec<_>, _> = payloads.iter().map(Event::decode).collect();
@@ -80,9 +81,9 @@ fn check_relations(
         );
     }
     if let Some(parent) = head.continues {
-        let record = load::<Response>(read, &Key::response(parent))?;
+        let continued = head_of(read, parent)?;
         report.check(
-            record.is_some(),
+            continued.is_some_and(|head| head.response.is_some()),
             &key,
             format!("the response that it continues, {parent}, lacks"),
         );
@@ -103,26 +104,16 @@ fn check_state(
     report: &mut Report,
 ) -> Result<(), StorageError> {
     let key = Key::head(id);
-    let record = load::<Response>(read, &Key::response(id))?;
+    let record = Response::of(head);
     let any = |bond| {
         read.scan(&KeyRange::edges(id, bond), 1)
             .map(|edges| !edges.is_empty())
     };
     match head.state {
-        State::Open => {
-            report.check(
-                read.get(&Key::open(id))?.is_some(),
-                &key,
-                "it is not marked as in flight",
-            );
-        }
-        State::Unstored => {
-            check_place(read, id, head, &[Space::Unstored], report)?;
-            report.check(
-                record.is_none(),
-                &key,
-                "it has a response although it stored none",
-            );
+        State::Open => {}
+        State::Unstored => check_place(read, id, head, &[Space::Unstored], report)?,
+        State::Stored if head.owner.is_none() => {
+            check_place(read, id, head, &[Space::Order], report)?;
         }
         State::Stored => check_place(read, id, head, &[Space::Order, Space::Listing], report)?,
         State::Hidden => report.check(any(Bond::Continues)?, &key, "nothing needs it"),
@@ -130,7 +121,7 @@ fn check_state(
     }
     match (record, head.state) {
         (Some(record), State::Stored | State::Hidden) => {
-            let body = stored_body(read, id, &record);
+            let body = stored_body(read, id, head.clone());
             let body = report.take(&key, body);
             let len = body.map(|body| body.len() as u64);
             report.check(
@@ -138,10 +129,11 @@ fn check_state(
                 &key,
                 "its body's length is wrong",
             );
-            let ends = record.end_events <= head.events && record.owner == head.owner;
-            report.check(ends, &key, "its response is another session's");
+            let ends = record.end_events <= head.events;
+            report.check(ends, &key, "its response has more events than it");
         }
         (None, State::Stored | State::Hidden) => report.find(&key, "its response lacks"),
+        (Some(_), _) => report.find(&key, "it has a response although it stored none"),
         _ => {}
     }
     Ok(())
@@ -162,7 +154,7 @@ fn check_place(
     for space in spaces {
         let place = match space {
             Space::Order => Key::order(ordinal),
-            Space::Listing => Key::listing(head.owner.as_deref(), ordinal),
+            Space::Listing => Key::listing(head.owner.as_deref().unwrap_or_default(), ordinal),
             _ => Key::unstored(ordinal),
         };
         let there = load::<Place>(read, &place)?.is_some_and(|place| place.session == id);
