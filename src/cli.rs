@@ -147,7 +147,23 @@ pub const OTHER_VARIABLES: [(&str, &str); 3] = [
 /// How models are found and loaded.
 #[derive(Debug, Clone, Args)]
 pub struct LoadArgs {
-    /// Type of the weights in memory; auto is f32 on CPUs and the stored type on GPUs.
+    /// What runs the model: MLX, or own kernels for processors; auto is MLX on Apple silicon and
+    /// with CUDA, own kernels on x86-64 with AVX2, and MLX elsewhere.
+    #[arg(long, env = "STEMMA_DEVICE", value_enum, default_value_t = DeviceArg::Auto)]
+    pub device: DeviceArg,
+    /// Threads of the own kernels [default: one for each physical core].
+    #[arg(long, env = "STEMMA_THREADS", value_name = "COUNT", value_parser = at_least_one)]
+    pub threads: Option<usize>,
+    /// Numbers of key/value memory on the own kernels [default: f16].
+    #[arg(long, env = "STEMMA_KV_TYPE", value_enum)]
+    pub kv_type: Option<KvTypeArg>,
+    /// Quantise f32, f16 and bf16 weights at load, on the own kernels [default: keep them].
+    #[arg(long, env = "STEMMA_QUANTIZE", value_enum)]
+    pub quantize: Option<QuantizeArg>,
+    /// Instructions that the own kernels use [default: the fastest that the processor has].
+    #[arg(long, env = "STEMMA_CPU", value_enum)]
+    pub cpu: Option<CpuArg>,
+    /// Type to compute in on MLX; auto is f32 on CPUs and the stored type on GPUs.
     #[arg(long, env = "STEMMA_DTYPE", value_enum, default_value_t = DtypeArg::Auto)]
     pub dtype: DtypeArg,
     /// Folder of downloaded models [default: stemma in the user's cache folder].
@@ -180,7 +196,47 @@ pub enum LogFormat {
     Json,
 }
 
-/// Types of weights in memory.
+/// What runs models.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DeviceArg {
+    /// What is fastest on the machine.
+    Auto,
+    /// Own kernels for processors.
+    Cpu,
+    /// MLX.
+    Mlx,
+}
+
+/// Numbers of key/value memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum KvTypeArg {
+    /// IEEE 16-bit floats.
+    F16,
+    /// 32-bit floats.
+    F32,
+}
+
+/// What plain weights are quantised to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum QuantizeArg {
+    /// 8 bits in blocks of 32.
+    Q8,
+    /// 4 bits in blocks of 32.
+    Q4,
+}
+
+/// Instructions of processors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CpuArg {
+    /// AVX-512 with VNNI.
+    Avx512,
+    /// AVX2, and AVX-VNNI where there is that.
+    Avx2,
+    /// None in particular.
+    Portable,
+}
+
+/// Types that MLX computes in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum DtypeArg {
     /// What is fastest on the device.

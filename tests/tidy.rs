@@ -8,7 +8,7 @@ use std::{
 /// Budgets of file length in lines. They only ever go down.
 const FILE_LINES_MEDIAN_MAX: usize = 150;
 const FILE_LINES_P95_MAX: usize = 450;
-const FOLDER_DEPTH_MAX: usize = 4;
+const FOLDER_DEPTH_MAX: usize = 5;
 
 struct Source {
     /// Relative to the repository, with `/`.

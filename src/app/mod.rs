@@ -1,5 +1,6 @@
 //! The program: one file per subcommand, and what they share.
 
+mod device;
 mod expiry;
 mod gate;
 mod generate;

@@ -1,27 +1,17 @@
 //! The name of a model → a model that answers.
 
-use std::{
-    collections::BTreeSet,
-    io::{self, IsTerminal as _},
-    path::Path,
-    sync::Arc,
-    time::Instant,
-};
+use std::{collections::BTreeSet, path::Path, sync::Arc, time::Instant};
 
 use anyhow::Context as _;
-use indicatif::{ProgressBar, ProgressStyle};
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
+use super::device;
 use crate::{
-    cli::{DtypeArg, LoadArgs},
-    engine::{self, EngineHandle, EngineOptions},
+    cli::LoadArgs,
+    engine::EngineOptions,
     id::TokenId,
     load::{self, ModelFiles, alias},
-    model::{
-        self,
-        exec::mlx::{Dtype, MlxExecutor, MlxOptions},
-    },
     responses::{SamplingDefaults, ServedModel, longest_token_bytes},
     template::ChatTemplate,
     tokenizer::Tokenizer,
@@ -83,7 +73,7 @@ pub(super) fn open(name: &ModelName<'_>, opening: &Opening<'_>) -> anyhow::Resul
     let template = template(&files, &tokenizer)?;
     let defaults = SamplingDefaults::from_generation_config(&generation_config(name, &files));
     let end_tokens = end_tokens(&files, &tokenizer);
-    let engine = engine(files, opening)?;
+    let engine = device::start(files, opening)?;
     tracing::info!(
         model = name.id,
         path = %path.display(),
@@ -136,50 +126,6 @@ fn template(
     )
     .with_context(|| format!("{}: the chat template", files.path.display()))?;
     Ok(Some(Arc::new(template)))
-}
-
-/// Loads the weights on the engine's own thread, where they stay.
-fn engine(files: ModelFiles, opening: &Opening<'_>) -> anyhow::Result<EngineHandle> {
-    let spec = model::describe(&files)?;
-    let dtype = dtype(opening.loading.dtype);
-    let bar = bar(&files.path);
-    let build = move || {
-        let progress = |done: usize, all: usize| {
-            bar.set_length(all as u64);
-            bar.set_position(done as u64);
-        };
-        let options = MlxOptions {
-            dtype,
-            progress: Some(&progress),
-            ..MlxOptions::default()
-        };
-        let executor = MlxExecutor::load(&spec, &*files.tensors, &options);
-        bar.finish_and_clear();
-        executor.map_err(|error| error.to_string())
-    };
-    engine::start(opening.engine.clone(), build).map_err(anyhow::Error::msg)
-}
-
-fn dtype(argument: DtypeArg) -> Dtype {
-    match argument {
-        DtypeArg::Auto => Dtype::Auto,
-        DtypeArg::F32 => Dtype::F32,
-        DtypeArg::Bf16 => Dtype::Bf16,
-        DtypeArg::F16 => Dtype::F16,
-    }
-}
-
-/// Layers loaded, for a person who watches.
-fn bar(path: &Path) -> ProgressBar {
-    if !io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let name = path.file_name().unwrap_or(path.as_os_str());
-    let style = ProgressStyle::with_template("{msg} {bar:30} {pos}/{len} layers")
-        .unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::new(0)
-        .with_style(style)
-        .with_message(format!("loading {}", name.to_string_lossy()))
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@ use crate::tokenizer::TokenizerSource;
 
 pub use encoding::{Block, BlockType, Encoding};
 pub use error::LoadError;
+pub use gguf::{BlockFormat, BlockPart, PART};
 pub use hub::Hub;
 use mapped::MappedFile;
 pub use mlx::MlxQuantization;

@@ -1,29 +1,51 @@
 //! One sequence gives the same logits however it is cut into steps, whatever runs beside it, and
 //! whichever way its memory came about.
 
+use half::f16;
 use stemma::model::exec::{
     Executor, KvMemory, Slot,
+    cpu::KvElement,
     mlx::{Backend, Dtype, MlxOptions},
 };
 
 use super::{
     files,
-    running::{assert_close, feed, last_logits, load},
+    running::{assert_close, cpu_options, feed, last_logits, load, load_cpu},
 };
 
-const TOLERANCE: f32 = 1e-4;
+/// Asserts that logits are what they must be: close on MLX, whose sums depend on the shapes of
+/// products; the same bits on own kernels.
+type Same = fn(&str, &[f32], &[f32]);
 
-/// Models with and without windows, on both ways of attention.
-fn for_each(check: impl Fn(&str, &MlxOptions<'_>)) {
-    for model in ["llama", "mistral", "gemma3_text"] {
+/// Something that holds on every executor.
+trait Check {
+    fn check<E: Executor>(&self, model: &str, executor: &mut E, same: Same);
+}
+
+/// Models with and without windows, on every executor.
+fn for_each(check: &impl Check) {
+    for model in ["llama", "mistral", "gemma3_text", "llama-mlx-4bit"] {
         for backend in [Backend::Cpu, Backend::Gpu] {
             let options = MlxOptions {
                 backend: Some(backend),
                 dtype: Dtype::F32,
                 progress: None,
             };
-            check(model, &options);
+            let close: Same = |what, got, expected| assert_close(what, got, expected, 1e-4);
+            check.check(model, &mut load(model, &options), close);
         }
+        on_own_kernels::<f16>(model, check);
+        on_own_kernels::<f32>(model, check);
+    }
+}
+
+fn on_own_kernels<E: KvElement>(model: &str, check: &impl Check) {
+    let equal: Same = |what, got, expected| {
+        let bits = |logits: &[f32]| -> Vec<u32> { logits.iter().map(|x| x.to_bits()).collect() };
+        assert_eq!(bits(got), bits(expected), "{what}");
+    };
+    for options in cpu_options() {
+        check.check(model, &mut load_cpu::<E>(model, &options), equal);
     }
 }
 
@@ -34,23 +56,28 @@ fn tokens(seed: u32, len: usize) -> Vec<u32> {
         .collect()
 }
 
-#[test]
-fn chunks_do_not_matter() {
-    for_each(|model, options| {
+struct Chunks;
+
+impl Check for Chunks {
+    fn check<E: Executor>(&self, model: &str, executor: &mut E, same: Same) {
         let golden = files::golden(model);
-        let mut executor = load(model, options);
-        let expected = golden.logits.last().unwrap();
-        for chunk in [1, 5, 8, 23, 24] {
-            let logits = last_logits(&mut executor, &golden.tokens, chunk);
-            assert_close(&format!("{model} by {chunk}"), &logits, expected, TOLERANCE);
+        let expected = last_logits(executor, &golden.tokens, golden.tokens.len());
+        for chunk in [1, 5, 8, 23] {
+            let logits = last_logits(executor, &golden.tokens, chunk);
+            same(&format!("{model} by {chunk}"), &logits, &expected);
         }
-    });
+    }
 }
 
 #[test]
-fn a_batch_gives_each_sequence_what_it_gets_alone() {
-    for_each(|model, options| {
-        let mut executor = load(model, options);
+fn chunks_do_not_matter() {
+    for_each(&Chunks);
+}
+
+struct Batch;
+
+impl Check for Batch {
+    fn check<E: Executor>(&self, model: &str, executor: &mut E, same: Same) {
         let prompts = [
             tokens(1, 20),
             tokens(2, 1),
@@ -63,7 +90,7 @@ fn a_batch_gives_each_sequence_what_it_gets_alone() {
         let past = [7, 0, 12, 0, 1];
         for ((prompt, memory), past) in prompts.iter().zip(&mut memories).zip(past) {
             if past > 0 {
-                feed(&mut executor, memory, &prompt[..past]);
+                feed(executor, memory, &prompt[..past]);
             }
         }
         let mut slots: Vec<_> = prompts
@@ -82,27 +109,31 @@ fn a_batch_gives_each_sequence_what_it_gets_alone() {
         let wanted = [0, 1, 3, 4];
         assert_eq!(logits.len(), wanted.len() * executor.vocab_size());
         for (row, index) in logits.chunks(executor.vocab_size()).zip(wanted) {
-            let alone = last_logits(&mut executor, &prompts[index], 64);
-            assert_close(&format!("{model}, slot {index}"), row, &alone, TOLERANCE);
+            let alone = last_logits(executor, &prompts[index], 64);
+            same(&format!("{model}, slot {index}"), row, &alone);
         }
-        let next = feed(&mut executor, &mut memories[2], &[1]);
-        let alone = last_logits(&mut executor, &[prompts[2].as_slice(), &[1]].concat(), 64);
-        assert_close(
+        let next = feed(executor, &mut memories[2], &[1]);
+        let alone = last_logits(executor, &[prompts[2].as_slice(), &[1]].concat(), 64);
+        same(
             &format!("{model}, after the slot without logits"),
             &next,
             &alone,
-            TOLERANCE,
         );
-    });
+    }
 }
 
 #[test]
-fn forks_continue_apart() {
-    for_each(|model, options| {
-        let mut executor = load(model, options);
+fn a_batch_gives_each_sequence_what_it_gets_alone() {
+    for_each(&Batch);
+}
+
+struct Forks;
+
+impl Check for Forks {
+    fn check<E: Executor>(&self, model: &str, executor: &mut E, same: Same) {
         let stem = tokens(6, 30);
         let mut parent = executor.new_kv();
-        feed(&mut executor, &mut parent, &stem);
+        feed(executor, &mut parent, &stem);
         let mut children = [
             parent.fork(30),
             parent.fork(30),
@@ -127,62 +158,74 @@ fn forks_continue_apart() {
         let mut rows = logits.chunks(executor.vocab_size());
         for (suffix, len) in suffixes.iter().zip(lengths) {
             let whole = [&stem[..len], suffix].concat();
-            let expected = last_logits(&mut executor, &whole, 64);
-            assert_close(
+            let expected = last_logits(executor, &whole, 64);
+            same(
                 &format!("{model} at {len}"),
                 rows.next().unwrap(),
                 &expected,
-                TOLERANCE,
             );
         }
 
-        let again = feed(&mut executor, &mut parent, &[3, 4]);
-        let expected = last_logits(&mut executor, &[stem.as_slice(), &[3, 4]].concat(), 64);
-        assert_close(
-            &format!("{model}, the parent"),
-            &again,
-            &expected,
-            TOLERANCE,
-        );
-    });
+        let again = feed(executor, &mut parent, &[3, 4]);
+        let expected = last_logits(executor, &[stem.as_slice(), &[3, 4]].concat(), 64);
+        same(&format!("{model}, the parent"), &again, &expected);
+    }
+}
+
+#[test]
+fn forks_continue_apart() {
+    for_each(&Forks);
+}
+
+struct Growth;
+
+impl Check for Growth {
+    fn check<E: Executor>(&self, model: &str, executor: &mut E, same: Same) {
+        let mut memory = executor.new_kv();
+        assert!(memory.is_empty());
+        let prompt = tokens(3, 120);
+        let mut logits = Vec::new();
+        for token in &prompt {
+            logits = feed(executor, &mut memory, &[*token]);
+        }
+        assert!(memory.bytes() >= 120 * executor.kv_bytes_per_token());
+        let expected = last_logits(executor, &prompt, 128);
+        same(&format!("{model} token by token"), &logits, &expected);
+    }
 }
 
 #[test]
 fn buffers_grow_past_their_first_room() {
-    let options = MlxOptions::default();
-    let mut executor = load("qwen2", &options);
-    let mut memory = executor.new_kv();
-    assert!(memory.is_empty());
-    let prompt = tokens(3, 120);
-    let mut logits = Vec::new();
-    for token in &prompt {
-        logits = feed(&mut executor, &mut memory, &[*token]);
+    for_each(&Growth);
+}
+
+struct Refusals;
+
+impl Check for Refusals {
+    fn check<E: Executor>(&self, _: &str, executor: &mut E, _: Same) {
+        let refuse = |tokens: &[u32], executor: &mut E| {
+            let mut kv = executor.new_kv();
+            let slot = Slot {
+                tokens,
+                kv: &mut kv,
+                wants_logits: true,
+            };
+            executor.step(&mut [slot], &mut Vec::new()).unwrap_err().0
+        };
+        assert_eq!(
+            refuse(&[1, 96], executor),
+            "token 96 is not in the vocabulary of 96"
+        );
+        assert_eq!(
+            refuse(&[1; 129], executor),
+            "129 tokens exceed the context of 128"
+        );
+        assert_eq!(refuse(&[], executor), "a slot has no tokens");
+        executor.step(&mut [], &mut Vec::new()).unwrap();
     }
-    assert!(memory.bytes() >= 120 * executor.kv_bytes_per_token());
-    let expected = last_logits(&mut executor, &prompt, 128);
-    assert_close("qwen2 token by token", &logits, &expected, TOLERANCE);
 }
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    let mut executor = load("llama", &MlxOptions::default());
-    let refuse = |tokens: &[u32], executor: &mut stemma::model::exec::mlx::MlxExecutor| {
-        let mut kv = executor.new_kv();
-        let slot = Slot {
-            tokens,
-            kv: &mut kv,
-            wants_logits: true,
-        };
-        executor.step(&mut [slot], &mut Vec::new()).unwrap_err().0
-    };
-    assert_eq!(
-        refuse(&[1, 96], &mut executor),
-        "token 96 is not in the vocabulary of 96"
-    );
-    assert_eq!(
-        refuse(&[1; 129], &mut executor),
-        "129 tokens exceed the context of 128"
-    );
-    assert_eq!(refuse(&[], &mut executor), "a slot has no tokens");
-    executor.step(&mut [], &mut Vec::new()).unwrap();
+    for_each(&Refusals);
 }

@@ -5,20 +5,29 @@ use stemma::{
     load::{Encoding, LoadError, ModelFiles},
     model::{
         self,
-        exec::mlx::{Backend, MlxExecutor, MlxOptions},
+        exec::{
+            cpu::{CpuExecutor, CpuOptions},
+            mlx::{Backend, MlxExecutor, MlxOptions},
+        },
     },
 };
 
 use super::files::{self, TinyTensors};
 
-fn load_error(files: Result<ModelFiles, LoadError>, backend: Backend) -> String {
+/// What loading says on MLX, for a kind of device, or on own kernels.
+fn load_error(files: Result<ModelFiles, LoadError>, backend: Option<Backend>) -> String {
     let files = match files {
         Ok(files) => files,
         Err(LoadError(error)) => return error,
     };
     let spec = model::describe(&files).expect("a description");
+    if backend.is_none() {
+        let options = CpuOptions::default();
+        let loaded = CpuExecutor::<half::f16>::load(&spec, &*files.tensors, &options);
+        return loaded.err().expect("an error").0;
+    }
     let options = MlxOptions {
-        backend: Some(backend),
+        backend,
         ..MlxOptions::default()
     };
     let loaded = MlxExecutor::load(&spec, &*files.tensors, &options);
@@ -32,7 +41,7 @@ fn damage(model: &str, damage: impl FnOnce(&mut TinyTensors)) -> Result<ModelFil
 }
 
 fn check(model: &str, tensor: &str, expected: &[&str], change: impl Fn(&mut TinyTensors)) {
-    for backend in [Backend::Cpu, Backend::Gpu] {
+    for backend in [Some(Backend::Cpu), Some(Backend::Gpu), None] {
         let error = load_error(damage(model, &change), backend);
         for part in [&[tensor], expected].concat() {
             assert!(error.contains(part), "`{error}` lacks `{part}`");

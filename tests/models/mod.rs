@@ -1,10 +1,13 @@
-//! Models through the MLX executor: logits against mlx-lm, batching, forking, reuse, and
+//! Models through both executors: logits against mlx-lm, batching, forking, reuse, and
 //! damaged files.
 
 mod batching;
 mod damaged;
 mod files;
 mod golden;
+mod perplexity;
+#[path = "../../benches/engine/quality.rs"]
+mod quality;
 mod real;
 mod reuse;
 mod running;

@@ -1,22 +1,27 @@
-//! The engine on MLX: conversations that go on from the prefix cache answer as those read in full.
+//! The engine: conversations that go on from the prefix cache answer as those read in full.
 
+use half::f16;
 use stemma::{
     cache::CacheScope,
     engine::{self, EngineHandle, EngineOptions, GeneratedToken, Job, TokenEvent},
-    model::exec::mlx::MlxOptions,
+    model::exec::{Executor, cpu::CpuOptions, mlx::MlxOptions},
     sampling::SamplingParams,
 };
 
-use super::running::{assert_close, load};
+use super::running::{assert_close, load, load_cpu};
 
-fn start(model: &'static str, cache_bytes_max: usize) -> EngineHandle {
+/// Starts an engine over what `build` loads.
+fn start<E: Executor + 'static>(
+    build: impl FnOnce() -> E + Send + 'static,
+    cache_bytes_max: usize,
+) -> EngineHandle {
     let options = EngineOptions {
         cache_bytes_max,
         // Short chunks, so that answers are written while other prompts are read.
         step_prefill_tokens_max: 8,
         ..EngineOptions::default()
     };
-    engine::start(options, move || Ok(load(model, &MlxOptions::default()))).expect("an engine")
+    engine::start(options, move || Ok(build())).expect("an engine")
 }
 
 /// How much of a prompt was cached, and its likeliest continuation.
@@ -59,29 +64,35 @@ fn assert_same(what: &str, got: &[GeneratedToken], expected: &[GeneratedToken]) 
 #[tokio::test]
 async fn reuse_never_changes_an_answer() {
     for model in ["llama", "mistral", "gemma3_text"] {
-        let (warm, cold) = (start(model, 1 << 30), start(model, 0));
-        let stem: Vec<u32> = (0..40).map(|n| n * 37 % 96).collect();
-        let (cached, first) = answer(&warm, &stem).await;
-        assert_eq!(cached, 0);
-        // The last token of an answer is not run.
-        let told = [&stem[..], &ids(&first)].concat();
-        let prompts = [
-            (39, stem.clone()),
-            (51, [&told[..], &[5, 6, 7]].concat()),
-            (51, [&told[..], &[8, 9]].concat()),
-            (20, [&stem[..20], &[95, 94]].concat()),
-        ];
-        let together = prompts.iter().map(|(_, prompt)| answer(&warm, prompt));
-        let together = futures::future::join_all(together).await;
-        for ((known, prompt), (cached, tokens)) in prompts.iter().zip(together) {
-            assert_eq!(cached, *known, "{model}");
-            let (none, expected) = answer(&cold, prompt).await;
-            assert_eq!(none, 0);
-            assert_same(&format!("{model} after {cached}"), &tokens, &expected);
-        }
-        // Those that ran side by side left what the next one goes on from.
-        let (cached, again) = answer(&warm, &prompts[1].1).await;
-        assert_eq!(cached, prompts[1].1.len() - 1, "{model}");
-        assert_same(model, &again, &answer(&cold, &prompts[1].1).await.1);
+        let mlx = move || load(model, &MlxOptions::default());
+        check(model, [start(mlx, 1 << 30), start(mlx, 0)]).await;
+        let own = move || load_cpu::<f16>(model, &CpuOptions::default());
+        check(model, [start(own, 1 << 30), start(own, 0)]).await;
     }
+}
+
+async fn check(model: &str, [warm, cold]: [EngineHandle; 2]) {
+    let stem: Vec<u32> = (0..40).map(|n| n * 37 % 96).collect();
+    let (cached, first) = answer(&warm, &stem).await;
+    assert_eq!(cached, 0);
+    // The last token of an answer is not run.
+    let told = [&stem[..], &ids(&first)].concat();
+    let prompts = [
+        (39, stem.clone()),
+        (51, [&told[..], &[5, 6, 7]].concat()),
+        (51, [&told[..], &[8, 9]].concat()),
+        (20, [&stem[..20], &[95, 94]].concat()),
+    ];
+    let together = prompts.iter().map(|(_, prompt)| answer(&warm, prompt));
+    let together = futures::future::join_all(together).await;
+    for ((known, prompt), (cached, tokens)) in prompts.iter().zip(together) {
+        assert_eq!(cached, *known, "{model}");
+        let (none, expected) = answer(&cold, prompt).await;
+        assert_eq!(none, 0);
+        assert_same(&format!("{model} after {cached}"), &tokens, &expected);
+    }
+    // Those that ran side by side left what the next one goes on from.
+    let (cached, again) = answer(&warm, &prompts[1].1).await;
+    assert_eq!(cached, prompts[1].1.len() - 1, "{model}");
+    assert_same(model, &again, &answer(&cold, &prompts[1].1).await.1);
 }

@@ -4,21 +4,44 @@ use stemma::model::{
     self,
     exec::{
         Executor, KvMemory, Slot,
-        mlx::{MlxExecutor, MlxKv, MlxOptions},
+        cpu::{CpuExecutor, CpuOptions, Instructions, KvElement},
+        mlx::{MlxExecutor, MlxOptions},
     },
 };
 
 use super::files;
 
-/// Loads a tiny model.
+/// Loads a tiny model onto MLX.
 pub(crate) fn load(model: &str, options: &MlxOptions<'_>) -> MlxExecutor {
     let files = files::open(model);
     let spec = model::describe(&files).expect("a supported model");
     MlxExecutor::load(&spec, &*files.tensors, options).expect("a loadable model")
 }
 
+/// Loads a tiny model onto own kernels.
+pub(crate) fn load_cpu<E: KvElement>(model: &str, options: &CpuOptions<'_>) -> CpuExecutor<E> {
+    let files = files::open(model);
+    let spec = model::describe(&files).expect("a supported model");
+    CpuExecutor::load(&spec, &*files.tensors, options).expect("a loadable model")
+}
+
+/// All instructions of this processor, with numbers of threads that do and do not divide the work.
+pub(crate) fn cpu_options() -> Vec<CpuOptions<'static>> {
+    let options = |(threads, instructions)| CpuOptions {
+        threads: Some(threads),
+        instructions: Some(instructions),
+        ..CpuOptions::default()
+    };
+    let threads = [2, 3, 1];
+    threads
+        .into_iter()
+        .zip(Instructions::all())
+        .map(options)
+        .collect()
+}
+
 /// Appends tokens to one sequence and gives the logits after the last.
-pub(crate) fn feed(executor: &mut MlxExecutor, kv: &mut MlxKv, tokens: &[u32]) -> Vec<f32> {
+pub(crate) fn feed<E: Executor>(executor: &mut E, kv: &mut E::Kv, tokens: &[u32]) -> Vec<f32> {
     let mut logits = Vec::new();
     let before = kv.len();
     executor
@@ -37,7 +60,7 @@ pub(crate) fn feed(executor: &mut MlxExecutor, kv: &mut MlxKv, tokens: &[u32]) -
 }
 
 /// The logits after each token of a sequence that is fed in chunks of one size.
-pub(crate) fn last_logits(executor: &mut MlxExecutor, tokens: &[u32], chunk: usize) -> Vec<f32> {
+pub(crate) fn last_logits<E: Executor>(executor: &mut E, tokens: &[u32], chunk: usize) -> Vec<f32> {
     let mut kv = executor.new_kv();
     let mut logits = Vec::new();
     for part in tokens.chunks(chunk) {

@@ -1,4 +1,4 @@
-"""mlx-lm's side of `cargo xtask bench engine`: prints one flat JSON object, like benches/engine.rs.
+"""mlx-lm's side of `cargo xtask bench engine`: prints one flat JSON object, like benches/engine.
 
 Usage: reference.py FOLDER, where FOLDER holds config.json and model.safetensors.
 """
@@ -12,7 +12,7 @@ import mlx.core as mx
 from mlx_lm.generate import BatchGenerator, generate_step
 from mlx_lm.utils import load_model
 
-PREFILLS = [512, 2048]
+PREFILLS = [512, 3400]
 BATCHES = [1, 4, 8]
 DECODE_PROMPT = 64
 DECODE_TOKENS = 129

@@ -21,6 +21,7 @@ use super::{LoadError, MappedFile, ModelFiles};
 use crate::tokenizer::TokenizerSource;
 
 pub(super) use blocks::decode_blocks;
+pub use blocks::{BlockFormat, BlockPart, PART};
 
 /// Opens a GGUF file: reads its header, checks that every tensor lies within the file.
 pub(super) fn open(path: &Path) -> Result<ModelFiles, LoadError> {

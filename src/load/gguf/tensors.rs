@@ -180,10 +180,11 @@ impl Tensor {
                 .flat_map(|word| (f32::from_le_bytes(*word) - 1.0).to_le_bytes())
                 .collect(),
             Difference::InterleavedRows { head_dim } => {
-                let rows = 0..self.info.shape[0];
-                rows.flat_map(|row| self.row(bytes, interleaved_row(row, head_dim)))
-                    .copied()
-                    .collect()
+                let mut reordered = Vec::with_capacity(bytes.len());
+                for row in 0..self.info.shape[0] {
+                    reordered.extend_from_slice(self.row(bytes, interleaved_row(row, head_dim)));
+                }
+                reordered.into()
             }
         }
     }

@@ -1,7 +1,9 @@
 //! What runs a [`DecoderSpec`](super::spec::DecoderSpec): the seam between the engine and devices.
 
+pub mod cpu;
 pub mod mlx;
 mod rope;
+mod tensors;
 
 use crate::id::TokenId;
 
@@ -68,3 +70,27 @@ pub trait KvMemory: Sized {
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{0}")]
 pub struct ExecError(pub String);
+
+/// Refuses a step that an executor would read beyond its arrays for.
+fn check_slots<K: KvMemory>(
+    slots: &[Slot<'_, K>],
+    context_length: usize,
+    vocab_size: usize,
+) -> Result<(), ExecError> {
+    for slot in slots {
+        if slot.tokens.is_empty() {
+            return Err(ExecError("a slot has no tokens".into()));
+        }
+        let end = slot.kv.len() + slot.tokens.len();
+        if end > context_length {
+            let what = format!("{end} tokens exceed the context of {context_length}");
+            return Err(ExecError(what));
+        }
+        let is_foreign = |token: &&TokenId| **token as usize >= vocab_size;
+        if let Some(token) = slot.tokens.iter().find(is_foreign) {
+            let what = format!("token {token} is not in the vocabulary of {vocab_size}");
+            return Err(ExecError(what));
+        }
+    }
+    Ok(())
+}

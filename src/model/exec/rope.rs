@@ -2,7 +2,7 @@
 
 use std::f64::consts::TAU;
 
-use crate::model::spec::{Rope, RopeScaling};
+use crate::model::spec::{DecoderSpec, Rope, RopeScaling};
 
 /// The angle, in radians, by which each of the `head_dim / 2` pairs turns from one position to the
 /// next.
@@ -14,6 +14,17 @@ pub(super) fn frequencies(rope: &Rope, head_dim: usize) -> Vec<f64> {
         .map(|pair| theta.powf(-2.0 * pair as f64 / head_dim as f64))
         .map(|frequency| scale(&rope.scaling, frequency))
         .collect()
+}
+
+/// The rotary embeddings of a model's layers, each once.
+pub(super) fn distinct_ropes(spec: &DecoderSpec) -> Vec<Rope> {
+    let mut ropes: Vec<Rope> = Vec::new();
+    for layer in &spec.layers {
+        if !ropes.contains(&layer.rope) {
+            ropes.push(layer.rope.clone());
+        }
+    }
+    ropes
 }
 
 fn scale(scaling: &RopeScaling, frequency: f64) -> f64 {

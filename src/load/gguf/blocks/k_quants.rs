@@ -94,12 +94,12 @@ pub(super) fn q6_k(block: &[u8; 210], out: &mut [f32; 256]) {
 
 /// Where the 16 two-bit quants of a sub-block lie: the first byte and the shift within bytes. Each
 /// half of 128 elements has 32 bytes, used in four passes of 32 elements.
-fn two_bit_place(sub: usize) -> (usize, usize) {
+pub(super) fn two_bit_place(sub: usize) -> (usize, usize) {
     (sub / 8 * 32 + sub % 2 * 16, sub / 2 % 4 * 2)
 }
 
 /// Q3_K's sixteen 6-bit scales: 8 bytes of nibbles, then 4 bytes of bit pairs.
-fn six_bit_scales(packed: [u8; 12]) -> [u8; 16] {
+pub(super) fn six_bit_scales(packed: [u8; 12]) -> [u8; 16] {
     let mut scales = [0; 16];
     for (j, scale) in scales.iter_mut().enumerate() {
         let nibble = (packed[j % 8] >> (j / 8 * 4)) & 0xF;
@@ -111,7 +111,7 @@ fn six_bit_scales(packed: [u8; 12]) -> [u8; 16] {
 
 /// Q4_K's eight 6-bit scales and mins. The first four of each are the low six bits of bytes 0 to 3
 /// and 4 to 7; those of the last four are a nibble of bytes 8 to 11 and the two bits left over.
-fn scales_and_mins(packed: [u8; 12]) -> ([u8; 8], [u8; 8]) {
+pub(super) fn scales_and_mins(packed: [u8; 12]) -> ([u8; 8], [u8; 8]) {
     let (mut scales, mut mins) = ([0; 8], [0; 8]);
     for j in 0..4 {
         scales[j] = packed[j] & 63;

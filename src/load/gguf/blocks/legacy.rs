@@ -52,7 +52,7 @@ pub(super) fn q8_0(block: &[u8; 34], out: &mut [f32; 32]) {
 }
 
 /// Puts the fifth bit, bit `j` of the word for element `j`, on top of the nibbles.
-fn five_bits(high: [u8; 4], nibbles: [u8; 16]) -> [u8; 32] {
+pub(super) fn five_bits(high: [u8; 4], nibbles: [u8; 16]) -> [u8; 32] {
     let high = u32::from_le_bytes(high);
     let mut quants = [0; 32];
     for (j, byte) in nibbles.into_iter().enumerate() {

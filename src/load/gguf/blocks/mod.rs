@@ -6,8 +6,11 @@
 
 mod k_quants;
 mod legacy;
+mod parts;
 
 use half::f16;
+
+pub use parts::{BlockFormat, BlockPart, PART};
 
 use crate::load::BlockType;
 

@@ -17,7 +17,8 @@ pub enum Backend {
 
 impl Backend {
     /// The backend of MLX's default device.
-    pub(super) fn of_default_device() -> Self {
+    #[must_use]
+    pub fn of_default_device() -> Self {
         match Device::try_default().and_then(|device| device.get_type()) {
             Ok(DeviceType::Gpu) => Self::Gpu,
             Ok(DeviceType::Cpu) | Err(_) => Self::Cpu,

@@ -20,7 +20,10 @@ use super::{
 };
 use crate::{
     load::{Encoding, LoadError, Tensors},
-    model::spec::{DecoderSpec, Rope},
+    model::{
+        exec::{rope::distinct_ropes, tensors::Checked},
+        spec::{DecoderSpec, Rope},
+    },
 };
 
 /// Bytes of freed buffers that MLX keeps for later ones.
@@ -42,7 +45,7 @@ pub(super) fn load(
     }
     let lanes = Lanes::new(backend);
     let weights = Weights {
-        tensors,
+        tensors: Checked(tensors),
         backend,
         dtype,
         lanes: &lanes,
@@ -81,16 +84,6 @@ fn stored_type(tensors: &dyn Tensors, name: &str) -> Encoding {
     encoding("scales")
         .or_else(|| encoding("weight"))
         .unwrap_or(Encoding::F32)
-}
-
-fn distinct_ropes(spec: &DecoderSpec) -> Vec<Rope> {
-    let mut ropes: Vec<Rope> = Vec::new();
-    for layer in &spec.layers {
-        if !ropes.contains(&layer.rope) {
-            ropes.push(layer.rope.clone());
-        }
-    }
-    ropes
 }
 
 struct Loader<'a> {
@@ -166,7 +159,7 @@ impl Loader<'_> {
     }
 
     fn norm_factors(&self, name: &str, width: usize) -> Result<Vec<f32>, LoadError> {
-        let mut factors = self.weights.numbers(name, width)?;
+        let mut factors = self.weights.tensors.vector(name, width)?;
         if self.spec.norm.unit_offset {
             factors.iter_mut().for_each(|factor| *factor += 1.0);
         }

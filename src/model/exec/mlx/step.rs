@@ -16,7 +16,7 @@ use super::{
 use crate::{
     id::TokenId,
     model::{
-        exec::{ExecError, KvMemory, Slot},
+        exec::{ExecError, KvMemory, Slot, check_slots},
         spec::Rope,
     },
 };
@@ -64,33 +64,12 @@ impl MlxExecutor {
         logits: &mut Vec<f32>,
     ) -> std::result::Result<(), ExecError> {
         logits.clear();
-        self.check(slots)?;
+        check_slots(slots, self.context_length, self.vocab_size)?;
         if slots.is_empty() {
             return Ok(());
         }
         self.run_checked(slots, logits)
             .map_err(|error| ExecError(format!("MLX failed: {error}")))
-    }
-
-    /// Refuses what MLX would read beyond its arrays for.
-    fn check(&self, slots: &[Slot<'_, MlxKv>]) -> std::result::Result<(), ExecError> {
-        for slot in slots {
-            if slot.tokens.is_empty() {
-                return Err(ExecError("a slot has no tokens".into()));
-            }
-            let (end, max) = (slot.kv.len() + slot.tokens.len(), self.context_length);
-            if end > max {
-                return Err(ExecError(format!(
-                    "{end} tokens exceed the context of {max}"
-                )));
-            }
-            let size = self.vocab_size;
-            if let Some(token) = slot.tokens.iter().find(|token| **token as usize >= size) {
-                let what = format!("token {token} is not in the vocabulary of {size}");
-                return Err(ExecError(what));
-            }
-        }
-        Ok(())
     }
 
     fn run_checked(&self, slots: &mut [Slot<'_, MlxKv>], logits: &mut Vec<f32>) -> Result<()> {

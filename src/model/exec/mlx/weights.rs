@@ -11,13 +11,16 @@ use super::{
     lanes::Lanes,
     linear::{Linear, Projection, Weight},
 };
-use crate::load::{LoadError, MlxQuantization, Tensors};
+use crate::{
+    load::{LoadError, MlxQuantization},
+    model::exec::tensors::Checked,
+};
 
 type Result<T> = std::result::Result<T, LoadError>;
 
 /// A model's tensors, as arrays of one type.
 pub(super) struct Weights<'a> {
-    pub(super) tensors: &'a dyn Tensors,
+    pub(super) tensors: Checked<'a>,
     pub(super) backend: Backend,
     pub(super) dtype: ArrayType,
     pub(super) lanes: &'a Lanes,
@@ -34,13 +37,6 @@ pub(super) struct Part<'a> {
 }
 
 impl Weights<'_> {
-    /// The numbers of a vector of exactly this length.
-    pub(super) fn numbers(&self, name: &str, len: usize) -> Result<Vec<f32>> {
-        let mut values = Vec::new();
-        self.append_f32(&mut values, name, &[len])?;
-        Ok(values)
-    }
-
     /// A vector as an array.
     pub(super) fn vector(&self, name: &str, values: Vec<f32>) -> Result<Array> {
         let len = values.len();
@@ -103,7 +99,8 @@ impl Weights<'_> {
     fn joined_bias(&self, parts: &[Part<'_>]) -> Result<Array> {
         let mut values = Vec::new();
         for part in parts {
-            self.append_f32(&mut values, &format!("{}.bias", part.name), &[part.rows])?;
+            self.tensors
+                .append_f32(&mut values, &format!("{}.bias", part.name), &[part.rows])?;
         }
         let len = values.len();
         self.typed(values, &[len])
@@ -130,7 +127,8 @@ impl Weights<'_> {
     fn dense(&self, parts: &[Part<'_>], columns: usize, factors: Option<&[f32]>) -> Result<Weight> {
         // Shapes first: what a description asks for is allocated only where the files agree.
         for part in parts {
-            self.expect(&format!("{}.weight", part.name), &[part.rows, columns])?;
+            self.tensors
+                .expect(&format!("{}.weight", part.name), &[part.rows, columns])?;
         }
         let rows: usize = parts.iter().map(|part| part.rows).sum();
         let mut values = self.buffer.take();
@@ -141,7 +139,7 @@ impl Weights<'_> {
                 .split_off_mut(..part.rows * columns)
                 .unwrap_or_default();
             let name = format!("{}.weight", part.name);
-            self.tensors.read_f32(&name, own)?;
+            self.tensors.0.read_f32(&name, own)?;
             if let Some(factors) = factors {
                 scale_columns(own, factors);
             }
@@ -176,10 +174,12 @@ impl Weights<'_> {
         let (words, groups) = (packing.words(columns), packing.groups(columns));
         let (mut packed, mut scales, mut biases) = (Vec::new(), Vec::new(), Vec::new());
         for part in parts {
-            packed.extend(self.words(&format!("{}.weight", part.name))?);
+            packed.extend(self.tensors.words(&format!("{}.weight", part.name))?);
             let shape = [part.rows, groups];
-            self.append_f32(&mut scales, &format!("{}.scales", part.name), &shape)?;
-            self.append_f32(&mut biases, &format!("{}.biases", part.name), &shape)?;
+            self.tensors
+                .append_f32(&mut scales, &format!("{}.scales", part.name), &shape)?;
+            self.tensors
+                .append_f32(&mut biases, &format!("{}.biases", part.name), &shape)?;
         }
         let make = || {
             Ok(Weight::Quantised {
@@ -196,26 +196,8 @@ impl Weights<'_> {
     /// How a matrix of this shape is packed, or `None` if it is not.
     fn packing(&self, part: Part<'_>, columns: usize) -> Result<Option<MlxQuantization>> {
         let name = format!("{}.weight", part.name);
-        self.expect(&name, &[part.rows, columns])?;
-        Ok(self.tensors.quantization(&name))
-    }
-
-    /// The words of a packed matrix.
-    fn words(&self, name: &str) -> Result<Vec<u32>> {
-        let bytes = self.tensors.bytes(name)?;
-        let (words, rest) = bytes.as_chunks::<4>();
-        if !rest.is_empty() {
-            return Err(self.wrong(name, "does not consist of whole words"));
-        }
-        Ok(words.iter().map(|word| u32::from_le_bytes(*word)).collect())
-    }
-
-    /// Appends the elements of a tensor of exactly this shape.
-    fn append_f32(&self, values: &mut Vec<f32>, name: &str, shape: &[usize]) -> Result<()> {
-        self.expect(name, shape)?;
-        let start = values.len();
-        values.resize(start + shape.iter().product::<usize>(), 0.0);
-        self.tensors.read_f32(name, &mut values[start..])
+        self.tensors.expect(&name, &[part.rows, columns])?;
+        Ok(self.tensors.0.quantization(&name))
     }
 
     fn typed(&self, values: Vec<f32>, shape: &[usize]) -> array::Result<Array> {
@@ -229,22 +211,6 @@ impl Weights<'_> {
         let array = array.as_dtype(self.dtype)?;
         array.eval()?;
         Ok(array)
-    }
-
-    fn expect(&self, name: &str, shape: &[usize]) -> Result<()> {
-        let info = self.tensors.info(name).ok_or_else(|| self.missing(name))?;
-        if info.shape == shape {
-            return Ok(());
-        }
-        Err(self.wrong(name, &format!("has shape {:?}, not {shape:?}", info.shape)))
-    }
-
-    fn missing(&self, name: &str) -> LoadError {
-        self.wrong(name, "is missing")
-    }
-
-    fn wrong(&self, name: &str, what: &str) -> LoadError {
-        LoadError(format!("{} {what}", self.tensors.place(name)))
     }
 }
 

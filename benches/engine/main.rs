@@ -2,6 +2,9 @@
 //!
 //! `measure MODEL` prints one flat JSON object, its units in the names. `export MODEL FOLDER`
 //! writes the model's weights as 32-bit floats in the Hugging Face layout, for others to load.
+//! `quality MODEL TEXT` prints the perplexity of a text.
+
+mod quality;
 
 use std::{
     collections::BTreeMap,
@@ -13,7 +16,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, anyhow};
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 use futures::future::join_all;
 use safetensors::{Dtype, tensor::TensorView};
 use serde_json::json;
@@ -24,18 +27,24 @@ use stemma::{
     load::{self, ModelFiles, Sources, Tensors},
     model::{
         self,
-        exec::mlx::{MlxExecutor, MlxOptions},
+        exec::{
+            cpu::{CpuExecutor, CpuOptions},
+            mlx::{MlxExecutor, MlxOptions},
+        },
     },
     sampling::SamplingParams,
+    tokenizer::Tokenizer,
 };
 
 /// Lengths of prompts whose reading is timed, in tokens.
-const PREFILLS: [usize; 2] = [512, 2048];
+const PREFILLS: [usize; 2] = [512, 3400];
 /// Numbers of sequences whose decoding is timed.
 const BATCHES: [usize; 3] = [1, 4, 8];
 /// Prompt and answer of a sequence whose decoding is timed, in tokens.
 const DECODE_PROMPT: usize = 64;
 const DECODE_TOKENS: usize = 129;
+/// Tokens before the one that is timed, on average.
+const CONTEXTS: [usize; 2] = [100, 3000];
 
 #[derive(Parser)]
 struct Cli {
@@ -49,18 +58,51 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Measure loading, prefill, decoding and memory.
-    Measure { model: String },
+    Measure {
+        model: String,
+        #[arg(long, value_enum, default_value_t = Device::Cpu)]
+        device: Device,
+    },
+    /// Print where the model's file or folder lies.
+    Path { model: String },
+    /// Compute the perplexity of a text.
+    Quality {
+        model: String,
+        text: PathBuf,
+        #[arg(long, value_enum, default_value_t = Device::Cpu)]
+        device: Device,
+    },
     /// Write the weights and config.json to a folder.
     Export { model: String, folder: PathBuf },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Device {
+    Cpu,
+    Mlx,
 }
 
 type Figures = BTreeMap<String, f64>;
 
 fn main() -> Result<()> {
     match Cli::parse().command {
-        Command::Measure { model } => {
-            let figures = measure(&find(&model)?)?;
+        Command::Measure { model, device } => {
+            let figures = measure(&find(&model)?, device)?;
             writeln!(io::stdout(), "{}", json!(figures))?;
+            Ok(())
+        }
+        Command::Path { model } => {
+            writeln!(io::stdout(), "{}", find(&model)?.display())?;
+            Ok(())
+        }
+        Command::Quality {
+            model,
+            text,
+            device,
+        } => {
+            let files = load::open(&find(&model)?)?;
+            let perplexity = perplexity(&files, &fs::read_to_string(text)?, device)?;
+            writeln!(io::stdout(), "{}", json!({ "perplexity": perplexity }))?;
             Ok(())
         }
         Command::Export { model, folder } => export(&load::open(&find(&model)?)?, &folder),
@@ -72,7 +114,7 @@ fn find(model: &str) -> Result<PathBuf> {
     Ok(load::resolve(model, &sources)?)
 }
 
-fn measure(path: &Path) -> Result<Figures> {
+fn measure(path: &Path, device: Device) -> Result<Figures> {
     let mut figures = Figures::new();
     let files = load::open(path)?;
     let start = Instant::now();
@@ -82,7 +124,7 @@ fn measure(path: &Path) -> Result<Figures> {
     drop(files);
 
     let start = Instant::now();
-    let engine = start_engine(load::open(path)?)?;
+    let engine = start_engine(load::open(path)?, device)?;
     figures.insert("load_s".into(), start.elapsed().as_secs_f64());
     tokio::runtime::Builder::new_current_thread()
         .build()?
@@ -104,23 +146,46 @@ fn read_all(tensors: &dyn Tensors) -> Result<usize> {
     Ok(elements)
 }
 
-fn start_engine(files: ModelFiles) -> Result<EngineHandle> {
+fn start_engine(files: ModelFiles, device: Device) -> Result<EngineHandle> {
     let spec = model::describe(&files)?;
     // What is measured is computing, so nothing may come from the cache.
     let options = EngineOptions {
         cache_bytes_max: 0,
         ..EngineOptions::default()
     };
-    engine::start(options, move || {
-        MlxExecutor::load(&spec, &*files.tensors, &MlxOptions::default())
-            .map_err(|error| error.to_string())
-    })
-    .map_err(|reason| anyhow!(reason))
+    let engine = match device {
+        Device::Mlx => engine::start(options, move || {
+            MlxExecutor::load(&spec, &*files.tensors, &MlxOptions::default())
+                .map_err(|error| error.to_string())
+        }),
+        Device::Cpu => engine::start(options, move || {
+            CpuExecutor::<half::f16>::load(&spec, &*files.tensors, &CpuOptions::default())
+                .map_err(|error| error.to_string())
+        }),
+    };
+    engine.map_err(|reason| anyhow!(reason))
+}
+
+fn perplexity(files: &ModelFiles, text: &str, device: Device) -> Result<f64> {
+    let spec = model::describe(files)?;
+    let tokens = Tokenizer::open(&files.tokenizer)?.encode_text(text, false);
+    let tensors = &*files.tensors;
+    match device {
+        Device::Mlx => {
+            let mut executor = MlxExecutor::load(&spec, tensors, &MlxOptions::default())?;
+            quality::perplexity(&mut executor, &tokens, quality::WINDOW)
+        }
+        Device::Cpu => {
+            let options = CpuOptions::default();
+            let mut executor = CpuExecutor::<half::f16>::load(&spec, tensors, &options)?;
+            quality::perplexity(&mut executor, &tokens, quality::WINDOW)
+        }
+    }
 }
 
 async fn speeds(engine: &EngineHandle, figures: &mut Figures) -> Result<()> {
     prefill(engine, DECODE_PROMPT).await?;
-    decode(engine, BATCHES[0], DECODE_TOKENS / 4).await?;
+    decode(engine, BATCHES[0], (DECODE_PROMPT, DECODE_TOKENS / 4)).await?;
     for length in PREFILLS {
         let (time, resident) = prefill(engine, length).await?;
         let rate = length as f64 / time.as_secs_f64();
@@ -128,8 +193,12 @@ async fn speeds(engine: &EngineHandle, figures: &mut Figures) -> Result<()> {
         figures.extend(resident.map(|mib| (format!("resident_{length}_tokens_mib"), mib)));
     }
     for sequences in BATCHES {
-        let rate = decode(engine, sequences, DECODE_TOKENS).await?;
+        let rate = decode(engine, sequences, (DECODE_PROMPT, DECODE_TOKENS)).await?;
         figures.insert(format!("decode_{sequences}_tokens_per_s"), rate);
+    }
+    for context in CONTEXTS {
+        let rate = decode(engine, 1, (context - DECODE_TOKENS / 2, DECODE_TOKENS)).await?;
+        figures.insert(format!("decode_at_{context}_ms_per_token"), 1000.0 / rate);
     }
     Ok(())
 }
@@ -149,9 +218,13 @@ async fn prefill(engine: &EngineHandle, length: usize) -> Result<(Duration, Opti
 }
 
 /// Tokens per second of all sequences together, while all of them decode.
-async fn decode(engine: &EngineHandle, sequences: usize, tokens: usize) -> Result<f64> {
+async fn decode(
+    engine: &EngineHandle,
+    sequences: usize,
+    (prompt, tokens): (usize, usize),
+) -> Result<f64> {
     let streams: Vec<TokenStream> = (0..sequences)
-        .map(|nth| engine.submit(job(engine, DECODE_PROMPT, tokens, nth)))
+        .map(|nth| engine.submit(job(engine, prompt, tokens, nth)))
         .collect::<Result<_, _>>()?;
     let times = join_all(streams.into_iter().map(token_times)).await;
     let times: Vec<Vec<Instant>> = times.into_iter().collect::<Result<_>>()?;

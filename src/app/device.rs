@@ -1,0 +1,168 @@
+//! A model's files → an engine on the device that suits the machine, or that was asked for.
+
+use std::{
+    io::{self, IsTerminal as _},
+    path::Path,
+};
+
+use anyhow::bail;
+use half::f16;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::open::Opening;
+use crate::{
+    cli::{CpuArg, DeviceArg, DtypeArg, KvTypeArg, QuantizeArg},
+    engine::{self, EngineHandle},
+    load::{LoadError, ModelFiles, Tensors},
+    model::{
+        self,
+        exec::{
+            Executor,
+            cpu::{CpuExecutor, CpuOptions, Instructions, KvElement, Quantize},
+            mlx::{Backend, Dtype, MlxExecutor, MlxOptions},
+        },
+        spec::DecoderSpec,
+    },
+};
+
+/// What runs a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Device {
+    Mlx,
+    Cpu,
+}
+
+/// Loads the weights on the engine's own thread, where they stay.
+pub(super) fn start(files: ModelFiles, opening: &Opening<'_>) -> anyhow::Result<EngineHandle> {
+    let arguments = opening.loading;
+    match (device(arguments.device), arguments.kv_type) {
+        (Device::Mlx, None) if arguments.quantize.is_none() => {
+            let dtype = dtype(arguments.dtype);
+            run(files, opening, move |spec, tensors, progress| {
+                let options = MlxOptions {
+                    dtype,
+                    progress: Some(progress),
+                    ..MlxOptions::default()
+                };
+                MlxExecutor::load(spec, tensors, &options)
+            })
+        }
+        (Device::Mlx, _) => bail!("--kv-type and --quantize are for --device cpu; this is MLX"),
+        (Device::Cpu, Some(KvTypeArg::F32)) => own_kernels::<f32>(files, opening),
+        (Device::Cpu, None | Some(KvTypeArg::F16)) => own_kernels::<f16>(files, opening),
+    }
+}
+
+fn device(asked: DeviceArg) -> Device {
+    let is_apple = cfg!(all(target_os = "macos", target_arch = "aarch64"));
+    match asked {
+        DeviceArg::Cpu => Device::Cpu,
+        DeviceArg::Mlx => Device::Mlx,
+        DeviceArg::Auto if is_apple => Device::Mlx,
+        DeviceArg::Auto => fastest(
+            Backend::of_default_device() == Backend::Gpu,
+            &Instructions::all(),
+        ),
+    }
+}
+
+fn fastest(has_gpu: bool, instructions: &[Instructions]) -> Device {
+    match !has_gpu && instructions.contains(&Instructions::Avx2) {
+        true => Device::Cpu,
+        false => Device::Mlx,
+    }
+}
+
+fn own_kernels<E: KvElement>(
+    files: ModelFiles,
+    opening: &Opening<'_>,
+) -> anyhow::Result<EngineHandle> {
+    let arguments = opening.loading;
+    let threads = arguments.threads;
+    let quantize = arguments.quantize.map(quantize);
+    let instructions = arguments.cpu.map(instructions);
+    run(files, opening, move |spec, tensors, progress| {
+        let options = CpuOptions {
+            threads,
+            quantize,
+            instructions,
+            progress: Some(progress),
+        };
+        CpuExecutor::<E>::load(spec, tensors, &options)
+    })
+}
+
+/// Told how many layers are loaded, and of how many.
+type Progress<'a> = &'a dyn Fn(usize, usize);
+
+fn run<E: Executor + 'static>(
+    files: ModelFiles,
+    opening: &Opening<'_>,
+    load: impl FnOnce(&DecoderSpec, &dyn Tensors, Progress<'_>) -> Result<E, LoadError> + Send + 'static,
+) -> anyhow::Result<EngineHandle> {
+    let spec = model::describe(&files)?;
+    let bar = bar(&files.path);
+    let build = move || {
+        let progress = |done: usize, all: usize| {
+            bar.set_length(all as u64);
+            bar.set_position(done as u64);
+        };
+        let executor = load(&spec, &*files.tensors, &progress);
+        bar.finish_and_clear();
+        executor.map_err(|error| error.to_string())
+    };
+    engine::start(opening.engine.clone(), build).map_err(anyhow::Error::msg)
+}
+
+fn dtype(argument: DtypeArg) -> Dtype {
+    match argument {
+        DtypeArg::Auto => Dtype::Auto,
+        DtypeArg::F32 => Dtype::F32,
+        DtypeArg::Bf16 => Dtype::Bf16,
+        DtypeArg::F16 => Dtype::F16,
+    }
+}
+
+fn quantize(argument: QuantizeArg) -> Quantize {
+    match argument {
+        QuantizeArg::Q8 => Quantize::Q8,
+        QuantizeArg::Q4 => Quantize::Q4,
+    }
+}
+
+fn instructions(argument: CpuArg) -> Instructions {
+    match argument {
+        CpuArg::Avx512 => Instructions::Avx512,
+        CpuArg::Avx2 => Instructions::Avx2,
+        CpuArg::Portable => Instructions::Portable,
+    }
+}
+
+/// Layers loaded, for a person who watches.
+fn bar(path: &Path) -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let name = path.file_name().unwrap_or(path.as_os_str());
+    let style = ProgressStyle::with_template("{msg} {bar:30} {pos}/{len} layers")
+        .unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(0)
+        .with_style(style)
+        .with_message(format!("loading {}", name.to_string_lossy()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_kernels_run_where_mlx_has_only_a_slow_processor() {
+        use Instructions::{Avx2, Avx512, Portable};
+        let fast = [Avx512, Avx2, Portable];
+        assert_eq!(fastest(false, &fast), Device::Cpu);
+        assert_eq!(fastest(true, &fast), Device::Mlx);
+        assert_eq!(fastest(false, &[Portable]), Device::Mlx);
+        assert_eq!(device(DeviceArg::Mlx), Device::Mlx);
+        assert_eq!(device(DeviceArg::Cpu), Device::Cpu);
+    }
+}

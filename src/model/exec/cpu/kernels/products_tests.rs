@@ -1,0 +1,288 @@
+//! Products of matrices against plain 64-bit ones, on all instructions that this processor has.
+
+use half::{bf16, f16};
+use rand::{Rng as _, RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+
+use super::{
+    Level,
+    activations::{PANEL, PanelBlock, Quantise, spread},
+    dense::{Dense, MultiplyDense, Numbers},
+    pool::Pool,
+    quantised::{BLOCK, Multiply, Packing, Quantised},
+    simd::LANES,
+};
+use crate::{
+    load::BlockPart,
+    model::exec::cpu::pack::{self, Format, Shape},
+};
+
+const FORMATS: [Format; 8] = [
+    format(Packing::Four, 0, true, true),
+    format(Packing::Four, 8, false, true),
+    format(Packing::Four, 0, true, false),
+    format(Packing::Five, 16, false, true),
+    format(Packing::Five, 0, true, false),
+    format(Packing::Eight, 128, false, true),
+    format(Packing::Eight, 0, true, false),
+    format(Packing::EightByHalves, 128, false, false),
+];
+
+const fn format(packing: Packing, zero: u8, has_mins: bool, half_precision: bool) -> Format {
+    Format {
+        packing,
+        zero,
+        has_mins,
+        half_precision,
+    }
+}
+
+/// A matrix, its parts by row and block, and how they are to be read.
+struct Case {
+    format: Format,
+    shape: Shape,
+    parts: Vec<BlockPart>,
+    packed: Quantised,
+}
+
+impl Case {
+    fn new(random: &mut ChaCha8Rng, format: Format, shape: Shape, extreme: bool) -> Self {
+        let most: u8 = match format.packing {
+            Packing::Four => 15,
+            Packing::Five => 31,
+            Packing::Eight | Packing::EightByHalves => 255,
+        };
+        let mut number = |magnitude: f32| {
+            let number = random.random_range(-magnitude..magnitude);
+            let number = f16::from_f32(number).to_f32();
+            if random.random_range(0..8) == 0 {
+                0.0
+            } else {
+                number
+            }
+        };
+        let mut scales = || [number(2.0), number(2.0)];
+        let parts = (0..shape.rows * shape.blocks()).map(|_| {
+            let (scales, mins) = (scales(), scales());
+            let same = format.packing != Packing::EightByHalves;
+            BlockPart {
+                quants: [0; BLOCK],
+                scales: if same { [scales[0]; 2] } else { scales },
+                mins: if format.has_mins {
+                    [mins[0]; 2]
+                } else {
+                    [0.0; 2]
+                },
+            }
+        });
+        let mut parts: Vec<BlockPart> = parts.collect();
+        for part in &mut parts {
+            for quant in &mut part.quants {
+                *quant = match extreme {
+                    true => [0, most][random.random_range(0..2)],
+                    false => random.random_range(0..=most),
+                };
+            }
+        }
+        let mut pool = Pool::new(2).unwrap();
+        let blocks = shape.blocks();
+        let packed = pack::quantised(&mut pool, shape, format, |row, block| {
+            parts[row * blocks + block]
+        });
+        Self {
+            format,
+            shape,
+            parts,
+            packed,
+        }
+    }
+
+    fn weight(&self, row: usize, column: usize) -> f64 {
+        let part = &self.parts[row * self.shape.blocks() + column / BLOCK];
+        let (i, half) = (column % BLOCK, column % BLOCK / 16);
+        let quant = i32::from(part.quants[i]) - i32::from(self.format.zero);
+        f64::from(part.scales[half]) * f64::from(quant) + f64::from(part.mins[half])
+    }
+
+    fn multiply(
+        &self,
+        level: Level,
+        x: &[PanelBlock],
+        tokens: usize,
+        bias: Option<&[[f32; LANES]]>,
+    ) -> Vec<[f32; LANES]> {
+        let mut out = vec![[f32::NAN; LANES]; self.shape.tiles() * tokens];
+        level.run(Multiply {
+            weights: &self.packed,
+            tiles: 0..self.shape.tiles(),
+            x,
+            tokens,
+            bias,
+            out: &mut out,
+        });
+        out
+    }
+}
+
+fn panels(level: Level, rows: &[Vec<f32>]) -> Vec<PanelBlock> {
+    let blocks = rows[0].len() / BLOCK;
+    let mut panels = vec![PanelBlock::default(); rows.len().div_ceil(PANEL) * blocks];
+    for (token, row) in rows.iter().enumerate() {
+        let first = token / PANEL * blocks;
+        level.run(Quantise {
+            row,
+            panel: &mut panels[first..first + blocks],
+            token: token % PANEL,
+        });
+    }
+    panels
+}
+
+/// What a panel says that a token's activation is.
+fn activation(panels: &[PanelBlock], blocks: usize, token: usize, column: usize) -> f64 {
+    let block = &panels[token / PANEL * blocks + column / BLOCK];
+    let i = column % BLOCK;
+    let quant = block.quants[i / 4][token % PANEL][i % 4];
+    f64::from(block.scales[token % PANEL]) * f64::from(quant)
+}
+
+fn rows(random: &mut ChaCha8Rng, tokens: usize, columns: usize, extreme: bool) -> Vec<Vec<f32>> {
+    let mut number = || match extreme {
+        true => [-1e4, 1e4, 0.0][random.random_range(0..3)],
+        false => random.random_range(-3.0_f32..3.0),
+    };
+    (0..tokens)
+        .map(|_| (0..columns).map(|_| number()).collect())
+        .collect()
+}
+
+/// Asserts that a sum of products is as near as its terms allow.
+fn assert_near(what: &str, got: f32, terms: impl Iterator<Item = f64> + Clone) {
+    let (sum, size) = terms.fold((0.0, 0.0), |(sum, size), term: f64| {
+        (sum + term, size + term.abs())
+    });
+    let apart = (f64::from(got) - sum).abs();
+    assert!(apart <= 2e-5 * size + 1e-30, "{what}: {got}, not {sum}");
+}
+
+#[test]
+fn quantised_products_are_those_of_what_was_packed() {
+    let seed = rand::rng().next_u64();
+    println!("seed {seed}");
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    for level in Level::all() {
+        for format in FORMATS {
+            for (rows_count, blocks, tokens) in [(1, 1, 1), (16, 2, 3), (17, 3, 8), (40, 5, 13)] {
+                for extreme in [false, true] {
+                    let shape = Shape {
+                        rows: rows_count,
+                        columns: blocks * BLOCK,
+                    };
+                    let case = Case::new(&mut random, format, shape, extreme);
+                    let rows = rows(&mut random, tokens, shape.columns, extreme);
+                    let x = panels(level, &rows);
+                    let bias = vec![[0.5; LANES]; shape.tiles()];
+                    let out = case.multiply(level, &x, tokens, Some(&bias));
+                    for row in 0..shape.rows {
+                        for token in 0..tokens {
+                            let got = out[row / LANES * tokens + token][row % LANES];
+                            let products = (0..shape.columns).map(|column| {
+                                case.weight(row, column) * activation(&x, blocks, token, column)
+                            });
+                            let what = format!("{} {format:?} {row} {token}", level.name());
+                            assert_near(&what, got, products.chain([0.5]));
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_token_gets_the_same_bits_whatever_runs_beside_it() {
+    let mut random = ChaCha8Rng::seed_from_u64(5);
+    for level in Level::all() {
+        for format in FORMATS {
+            let shape = Shape {
+                rows: 33,
+                columns: 4 * BLOCK,
+            };
+            let case = Case::new(&mut random, format, shape, false);
+            let rows = rows(&mut random, 23, shape.columns, false);
+            for tokens in [2, 3, 4, 7, 8, 9, 23] {
+                let out = case.multiply(level, &panels(level, &rows[..tokens]), tokens, None);
+                for token in 0..tokens {
+                    let x = panels(level, &rows[token..=token]);
+                    let alone = case.multiply(level, &x, 1, None);
+                    for (tile, alone) in alone.iter().enumerate() {
+                        let beside = out[tile * tokens + token];
+                        assert_eq!(alone.map(f32::to_bits), beside.map(f32::to_bits));
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn dense_products_are_exact_but_for_rounding() {
+    let mut random = ChaCha8Rng::seed_from_u64(6);
+    let shape = Shape {
+        rows: 35,
+        columns: 50,
+    };
+    let values: Vec<f32> = (0..shape.rows * shape.columns)
+        .map(|_| random.random_range(-2.0..2.0))
+        .collect();
+    let mut pool = Pool::new(2).unwrap();
+    let kinds = [
+        pack::dense(&mut pool, shape, Numbers::F32, |i| values[i]),
+        pack::dense(&mut pool, shape, Numbers::F16, |i| f16::from_f32(values[i])),
+        pack::dense(&mut pool, shape, Numbers::Bf16, |i| {
+            bf16::from_f32(values[i]).to_bits()
+        }),
+    ];
+    let stored: [fn(f32) -> f32; 3] = [
+        |value| value,
+        |value| f16::from_f32(value).to_f32(),
+        |value| bf16::from_f32(value).to_f32(),
+    ];
+    for (numbers, stored) in kinds.into_iter().zip(stored) {
+        let weights = Dense {
+            tiles: shape.tiles(),
+            columns: shape.columns,
+            numbers,
+        };
+        for level in Level::all() {
+            for tokens in [1, 2, 5, 8, 11] {
+                let rows = rows(&mut random, tokens, shape.columns, false);
+                let mut x = vec![[0.0; PANEL]; tokens.div_ceil(PANEL) * shape.columns];
+                for (token, row) in rows.iter().enumerate() {
+                    let panel = &mut x[token / PANEL * shape.columns..];
+                    spread(row, &mut panel[..shape.columns], token % PANEL);
+                }
+                let mut out = vec![[f32::NAN; LANES]; shape.tiles() * tokens];
+                level.run(MultiplyDense {
+                    weights: &weights,
+                    tiles: 0..shape.tiles(),
+                    x: &x,
+                    tokens,
+                    bias: None,
+                    out: &mut out,
+                });
+                for row in 0..shape.rows {
+                    for (token, x) in rows.iter().enumerate() {
+                        let weights = &values[row * shape.columns..(row + 1) * shape.columns];
+                        let products = weights
+                            .iter()
+                            .zip(x)
+                            .map(|(w, x)| f64::from(stored(*w)) * f64::from(*x));
+                        let got = out[row / LANES * tokens + token][row % LANES];
+                        assert_near(level.name(), got, products);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Linear layers over all tokens of a step.
+
+use std::ops::Range;
+
+use super::{
+    kernels::{
+        Level,
+        activations::{PANEL, PanelBlock, Quantise, spread},
+        dense::MultiplyDense,
+        parts::{Chunks, Cut, Wanted},
+        pool::Pool,
+        quantised::{BLOCK, Multiply},
+        simd::LANES,
+    },
+    matrix::{Matrix, Weights},
+};
+
+/// Tiles of one piece of work at most: what they take fits into a core's own cache.
+const TILES_MAX: usize = 16;
+/// Pieces of work for each thread, so that nobody waits long for the last one.
+const PIECES_PER_THREAD: usize = 6;
+
+/// A matrix with an optional bias, 16 rows at a time.
+pub(super) struct Linear {
+    pub(super) matrix: Matrix,
+    pub(super) bias: Option<Vec<[f32; LANES]>>,
+}
+
+/// Linear layers over the same inputs. Their outputs follow each other in whole tiles.
+pub(super) struct Projection {
+    parts: Vec<Linear>,
+    pieces: Vec<Piece>,
+}
+
+/// Work of one thread: some tiles of one of the layers.
+struct Piece {
+    part: usize,
+    tiles: Range<usize>,
+    /// Number of tiles before these, over all layers.
+    first: usize,
+}
+
+/// Products `[tile][token]` of sixteen rows each.
+#[derive(Default)]
+pub(super) struct Products {
+    pub(super) all: Vec<[f32; LANES]>,
+    /// Where each piece of work ends.
+    bounds: Vec<usize>,
+}
+
+impl Projection {
+    /// Shares the tiles of all layers out into pieces of work.
+    pub(super) fn new(parts: Vec<Linear>, threads: usize) -> Self {
+        let total: usize = parts.iter().map(|part| part.matrix.tiles()).sum();
+        let size = total
+            .div_ceil(threads * PIECES_PER_THREAD)
+            .clamp(1, TILES_MAX);
+        let (mut pieces, mut before) = (Vec::new(), 0);
+        for (part, linear) in parts.iter().enumerate() {
+            let tiles = linear.matrix.tiles();
+            for start in (0..tiles).step_by(size) {
+                pieces.push(Piece {
+                    part,
+                    tiles: start..tiles.min(start + size),
+                    first: before + start,
+                });
+            }
+            before += tiles;
+        }
+        Self { parts, pieces }
+    }
+
+    /// The tiles of each layer among those of all.
+    pub(super) fn tiles_of(&self, part: usize) -> Range<usize> {
+        let count = |part: &Linear| part.matrix.tiles();
+        let first = self.parts[..part].iter().map(count).sum();
+        first..first + count(&self.parts[part])
+    }
+
+    /// The only layer's matrix.
+    pub(super) fn first(&self) -> &Matrix {
+        &self.parts[0].matrix
+    }
+
+    /// The forms that the layers take activations in.
+    pub(super) fn forms(&self) -> Forms {
+        let is = |quantised: bool| {
+            self.parts
+                .iter()
+                .any(|part| matches!(part.matrix.weights, Weights::Quantised(_)) == quantised)
+        };
+        Forms {
+            quantised: is(true),
+            plain: is(false),
+        }
+    }
+
+    /// All layers times all tokens.
+    pub(super) fn multiply(
+        &self,
+        level: Level,
+        pool: &mut Pool,
+        x: &Activations,
+        out: &mut Products,
+    ) {
+        let tokens = x.tokens;
+        out.bounds.clear();
+        out.bounds
+            .extend(self.pieces.iter().map(|piece| piece.first * tokens));
+        let tiles: usize = self.parts.iter().map(|part| part.matrix.tiles()).sum();
+        out.bounds.push(tiles * tokens);
+        grow(&mut out.all, tiles * tokens);
+        pool.each(Cut::new(&mut out.all, &out.bounds), |index, out| {
+            let piece = &self.pieces[index];
+            let Linear { matrix, bias } = &self.parts[piece.part];
+            let (tiles, bias) = (piece.tiles.clone(), bias.as_deref());
+            match &matrix.weights {
+                Weights::Quantised(weights) => level.run(Multiply {
+                    weights,
+                    tiles,
+                    x: &x.quantised[..tokens.div_ceil(PANEL) * weights.blocks],
+                    tokens,
+                    bias,
+                    out,
+                }),
+                Weights::Dense(weights) => level.run(MultiplyDense {
+                    weights,
+                    tiles,
+                    x: &x.plain[..tokens.div_ceil(PANEL) * x.width],
+                    tokens,
+                    bias,
+                    out,
+                }),
+            }
+        });
+    }
+}
+
+/// Which forms of activations are needed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Forms {
+    quantised: bool,
+    plain: bool,
+}
+
+/// The inputs of linear layers.
+#[derive(Default)]
+pub(super) struct Activations {
+    tokens: usize,
+    /// Elements of a token.
+    width: usize,
+    /// `[panel][block]`.
+    quantised: Vec<PanelBlock>,
+    /// `[panel][column]`.
+    plain: Vec<[f32; PANEL]>,
+    /// Rows on their way here, `[token][padded width]`.
+    rows: Vec<f32>,
+}
+
+/// Elements of a token with padding: whole blocks.
+pub(super) fn padded(width: usize) -> usize {
+    width.next_multiple_of(BLOCK)
+}
+
+/// Makes a buffer hold at least so many elements. It keeps its memory when fewer are needed.
+pub(super) fn grow<T: Clone + Default>(buffer: &mut Vec<T>, len: usize) {
+    if buffer.len() < len {
+        buffer.resize(len, T::default());
+    }
+}
+
+impl Activations {
+    /// Takes in the rows that `make` writes, `width` elements and padding of 0 each, one for every
+    /// token of `residual`, `[token][stride]`, which it may change on the way.
+    pub(super) fn fill(
+        &mut self,
+        level: Level,
+        pool: &mut Pool,
+        (width, forms): (usize, Forms),
+        residual: Rows<'_>,
+        make: impl Fn(usize, &mut [f32], &mut [f32]) + Sync,
+    ) {
+        let Rows {
+            all,
+            stride: x_stride,
+            tokens,
+        } = residual;
+        let stride = padded(width);
+        let panels = tokens.div_ceil(PANEL);
+        (self.tokens, self.width) = (tokens, width);
+        grow(&mut self.rows, tokens * stride);
+        let quantised = forms.quantised.then(|| {
+            let len = panels * stride / BLOCK;
+            grow(&mut self.quantised, len);
+            Chunks::new(&mut self.quantised[..len], stride / BLOCK)
+        });
+        let plain = forms.plain.then(|| {
+            grow(&mut self.plain, panels * width);
+            Chunks::new(&mut self.plain[..panels * width], width)
+        });
+        let rows = (
+            Chunks::new(all, PANEL * x_stride),
+            Chunks::new(&mut self.rows[..tokens * stride], PANEL * stride),
+        );
+        let forms = (Wanted::new(quantised, panels), Wanted::new(plain, panels));
+        pool.each((rows, forms), |panel, ((xs, rows), (mut q, mut plain))| {
+            let xs = xs.chunks_exact_mut(x_stride);
+            for (token, (x, row)) in xs.zip(rows.chunks_exact_mut(stride)).enumerate() {
+                make(PANEL * panel + token, x, row);
+                if let Some(panel) = q.as_deref_mut() {
+                    level.run(Quantise { row, panel, token });
+                }
+                if let Some(panel) = plain.as_deref_mut() {
+                    spread(row, panel, token);
+                }
+            }
+        });
+    }
+}
+
+/// Rows of one number each token: the residual stream.
+pub(super) struct Rows<'a> {
+    /// `[token][stride]`.
+    pub(super) all: &'a mut [f32],
+    pub(super) stride: usize,
+    pub(super) tokens: usize,
+}

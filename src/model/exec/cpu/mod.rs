@@ -1,0 +1,180 @@
+//! The executor over own kernels, for processors: quantised weights stay quantised.
+//!
+//! A step runs layer by layer over all its tokens. What is shared out over threads is one round of
+//! the pool: activations by panels of eight tokens, products by tiles of sixteen rows, attention by
+//! heads and queries. Buffers are kept from step to step.
+
+mod attention;
+mod kernels;
+mod kv;
+mod layer;
+mod linear;
+mod load;
+mod matrix;
+mod pack;
+mod rotary;
+mod step;
+mod threads;
+mod weights;
+
+use std::sync::Arc;
+
+use half::f16;
+
+pub use kv::CpuKv;
+pub use threads::physical_cores;
+
+use attention::Heads;
+use kernels::{Level, attention::Element, pool::Pool};
+use kv::Store;
+use layer::Layer;
+use linear::Projection;
+use matrix::Matrix;
+use rotary::Rotations;
+use step::Workspace;
+
+use super::{ExecError, Executor, Slot};
+use crate::{
+    load::{LoadError, Tensors},
+    model::spec::DecoderSpec,
+};
+
+/// The numbers that key/value memory is made of: [`half::f16`] or [`f32`].
+#[expect(private_bounds, reason = "there are only these two such types")]
+pub trait KvElement: Element {}
+impl KvElement for f16 {}
+impl KvElement for f32 {}
+
+/// The instructions to use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Instructions {
+    /// AVX-512 with VNNI.
+    Avx512,
+    /// AVX2, and AVX-VNNI where there is that.
+    Avx2,
+    /// None in particular.
+    Portable,
+}
+
+impl Instructions {
+    /// What this processor has, the fastest first.
+    #[must_use]
+    pub fn all() -> Vec<Self> {
+        let mut all: Vec<Self> = Level::all().into_iter().map(Level::instructions).collect();
+        all.dedup();
+        all
+    }
+}
+
+impl std::str::FromStr for Instructions {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "avx512" => Ok(Self::Avx512),
+            "avx2" => Ok(Self::Avx2),
+            "portable" => Ok(Self::Portable),
+            _ => Err(format!("`{name}` is none of avx512, avx2 and portable")),
+        }
+    }
+}
+
+/// What plain weights are quantised to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Quantize {
+    /// 8 bits, in blocks of 32 with a scale.
+    Q8,
+    /// 4 bits, in blocks of 32 with a scale and a minimum.
+    Q4,
+}
+
+/// How a model is loaded.
+#[derive(Clone, Copy, Default)]
+pub struct CpuOptions<'a> {
+    /// Number of threads; `None` takes one for each physical core.
+    pub threads: Option<usize>,
+    /// What plain weights are quantised to; `None` leaves them as they are.
+    pub quantize: Option<Quantize>,
+    /// The instructions to use; `None` takes the fastest there are.
+    pub instructions: Option<Instructions>,
+    /// Told after each layer how many are loaded, and of how many.
+    pub progress: Option<&'a dyn Fn(usize, usize)>,
+}
+
+/// A decoder in memory, with key/value memory of `E`.
+pub struct CpuExecutor<E: KvElement = f16> {
+    level: Level,
+    pool: Pool,
+    decoder: Decoder,
+    store: Arc<Store<E>>,
+    rotations: Rotations,
+    work: Workspace,
+}
+
+/// The weights, and what else a description calls for.
+struct Decoder {
+    vocab_size: usize,
+    context_length: usize,
+    hidden_size: usize,
+    heads: Heads,
+    embeddings: Embeddings,
+    embedding_scale: f32,
+    layers: Vec<Layer>,
+    norm: Vec<f32>,
+    eps: f32,
+    /// The output projection, which may be the embedding matrix.
+    head: Projection,
+    logit_soft_cap: Option<f32>,
+}
+
+/// Where the rows of tokens come from.
+enum Embeddings {
+    /// The output projection.
+    Head,
+    /// A matrix of their own.
+    Own(Matrix),
+}
+
+impl<E: KvElement> CpuExecutor<E> {
+    /// Loads the weights that a description calls for.
+    ///
+    /// # Errors
+    /// Names the file and the tensor where one is missing, has another shape than the description
+    /// says, or is stored in a way that cannot be read; says so where the processor lacks the
+    /// instructions asked for.
+    pub fn load(
+        spec: &DecoderSpec,
+        tensors: &dyn Tensors,
+        options: &CpuOptions<'_>,
+    ) -> Result<Self, LoadError> {
+        load::load(spec, tensors, options)
+    }
+}
+
+impl<E: KvElement> Executor for CpuExecutor<E> {
+    type Kv = CpuKv<E>;
+
+    fn vocab_size(&self) -> usize {
+        self.decoder.vocab_size
+    }
+
+    fn context_length(&self) -> usize {
+        self.decoder.context_length
+    }
+
+    fn kv_bytes_per_token(&self) -> usize {
+        self.store.shape.bytes_per_token::<E>()
+    }
+
+    fn new_kv(&self) -> CpuKv<E> {
+        CpuKv::new(Arc::clone(&self.store))
+    }
+
+    fn step(
+        &mut self,
+        slots: &mut [Slot<'_, CpuKv<E>>],
+        logits: &mut Vec<f32>,
+    ) -> Result<(), ExecError> {
+        self.run(slots, logits)
+    }
+}
