@@ -45,6 +45,8 @@ const DECODE_PROMPT: usize = 64;
 const DECODE_TOKENS: usize = 129;
 /// Tokens before the one that is timed, on average.
 const CONTEXTS: [usize; 2] = [100, 3000];
+/// Tokens of a text that perplexity is computed over at a time.
+const QUALITY_WINDOW: usize = 512;
 
 #[derive(Parser)]
 struct Cli {
@@ -173,12 +175,12 @@ fn perplexity(files: &ModelFiles, text: &str, device: Device) -> Result<f64> {
     match device {
         Device::Mlx => {
             let mut executor = MlxExecutor::load(&spec, tensors, &MlxOptions::default())?;
-            quality::perplexity(&mut executor, &tokens, quality::WINDOW)
+            quality::perplexity(&mut executor, &tokens, QUALITY_WINDOW)
         }
         Device::Cpu => {
             let options = CpuOptions::default();
             let mut executor = CpuExecutor::<half::f16>::load(&spec, tensors, &options)?;
-            quality::perplexity(&mut executor, &tokens, quality::WINDOW)
+            quality::perplexity(&mut executor, &tokens, QUALITY_WINDOW)
         }
     }
 }

@@ -6,11 +6,8 @@ use stemma::{
     model::exec::{Executor, Slot},
 };
 
-/// Tokens that are read together before the model forgets: each predicts the next one.
-pub(crate) const WINDOW: usize = 512;
-
 /// Perplexity of a text: e to the mean negative logarithm of the probability of each token after
-/// the ones before it in its window. All windows run side by side, one token a step.
+/// the ones before it in its window of so many tokens. All windows run side by side, one token a step.
 pub(crate) fn perplexity<E: Executor>(
     executor: &mut E,
     tokens: &[TokenId],

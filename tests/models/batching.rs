@@ -104,7 +104,9 @@ impl Check for Batch {
             })
             .collect();
         let mut logits = vec![7.0];
-        executor.step(&mut slots, &mut logits).unwrap();
+        executor
+            .step(&mut slots, &mut logits)
+            .expect("a working device");
 
         let wanted = [0, 1, 3, 4];
         assert_eq!(logits.len(), wanted.len() * executor.vocab_size());
@@ -154,14 +156,16 @@ impl Check for Forks {
             })
             .collect();
         let mut logits = Vec::new();
-        executor.step(&mut slots, &mut logits).unwrap();
+        executor
+            .step(&mut slots, &mut logits)
+            .expect("a working device");
         let mut rows = logits.chunks(executor.vocab_size());
         for (suffix, len) in suffixes.iter().zip(lengths) {
             let whole = [&stem[..len], suffix].concat();
             let expected = last_logits(executor, &whole, 64);
             same(
                 &format!("{model} at {len}"),
-                rows.next().unwrap(),
+                rows.next().expect("a row for each slot"),
                 &expected,
             );
         }
@@ -210,7 +214,8 @@ impl Check for Refusals {
                 kv: &mut kv,
                 wants_logits: true,
             };
-            executor.step(&mut [slot], &mut Vec::new()).unwrap_err().0
+            let refused = executor.step(&mut [slot], &mut Vec::new());
+            refused.expect_err("a refusal").0
         };
         assert_eq!(
             refuse(&[1, 96], executor),
@@ -221,7 +226,9 @@ impl Check for Refusals {
             "129 tokens exceed the context of 128"
         );
         assert_eq!(refuse(&[], executor), "a slot has no tokens");
-        executor.step(&mut [], &mut Vec::new()).unwrap();
+        executor
+            .step(&mut [], &mut Vec::new())
+            .expect("nothing to do");
     }
 }
 

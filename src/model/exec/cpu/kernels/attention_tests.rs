@@ -10,12 +10,15 @@ use super::{
     rows::Remember,
 };
 
+/// Keys and values of a page.
+type Page<E> = (Vec<Pair<E>>, Vec<Pair<E>>);
+
 /// A sequence's keys and values, plainly and in pages.
 struct Memory<E> {
     dim: usize,
     keys: Vec<Vec<f32>>,
     values: Vec<Vec<f32>>,
-    pages: Vec<(Vec<Pair<E>>, Vec<Pair<E>>)>,
+    pages: Vec<Page<E>>,
 }
 
 impl<E: Element> Memory<E> {

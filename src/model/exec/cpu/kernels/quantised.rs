@@ -244,14 +244,14 @@ impl<'a, W: Format> Tile<'a, W> {
         for (lines, x) in self.lines.chunks_exact(W::LINES).zip(panel) {
             let scales: &[f32; N] = &x.scales.as_chunks().0[at];
             let mut dots = [[s.splat_int(0); N]; 2];
-            for half in 0..W::GROUPS {
-                self.start(s, of_part(&x.shifts[part::<W>(half)], at), &mut dots[half]);
+            for (half, dots) in dots.iter_mut().enumerate().take(W::GROUPS) {
+                self.start(s, of_part(&x.shifts[part::<W>(half)], at), dots);
             }
             W::add_products(s, lines, x, at, &mut dots);
-            for half in 0..W::GROUPS {
+            for (half, dots) in dots.iter().enumerate().take(W::GROUPS) {
                 let scale = self.weights.scales.load(s, group);
                 for c in 0..N {
-                    let dot = s.int_to_float(dots[half][c]);
+                    let dot = s.int_to_float(dots[c]);
                     sums[c] = s.fma(dot, s.mul(scale, s.splat(scales[c])), sums[c]);
                 }
                 if let Some(mins) = &self.weights.mins {
