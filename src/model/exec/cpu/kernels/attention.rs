@@ -277,6 +277,19 @@ impl State {
     }
 }
 
+/// Asks for the values of a page, which are needed once all scores are there, and for the keys of
+/// the next one: pages lie apart, so that the processor does not see by itself what comes next. Many
+/// queries at once give it the time to wait.
+#[inline(always)]
+fn ask_for<S: Simd, E: Element>(s: S, now: Strip<'_, E>, next: Option<Strip<'_, E>>) {
+    for pair in now.values {
+        s.prefetch(pair);
+    }
+    for pair in next.iter().flat_map(|strip| strip.keys) {
+        s.prefetch(pair);
+    }
+}
+
 /// Up to eight rows over one segment.
 struct Segment {
     sight: Sight,
@@ -367,8 +380,13 @@ impl Segment {
     ) {
         let queries = &queries.as_chunks::<N>().0[at];
         for vector in self.vectors() {
-            let strip = pages(self.number * (SEGMENT / PAGE) + vector / 2);
+            let page = self.number * (SEGMENT / PAGE) + vector / 2;
+            let strip = pages(page);
             assert_eq!(strip.keys.len(), self.dim);
+            if N < ROWS && vector % 2 == 0 {
+                let has_next = vector + 2 < self.vectors().end;
+                ask_for(s, strip, has_next.then(|| pages(page + 1)));
+            }
             let mut sums = [s.splat(0.0); N];
             for (element, keys) in strip.keys.iter().enumerate() {
                 let keys = E::load(s, &keys.0[vector % 2]);
