@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::{Head, Item};
-use crate::id::ResponseId;
+use crate::id::{ResponseId, TokenId};
 
 /// One request, checked: nothing in it is out of range.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,6 +16,8 @@ pub struct Turn {
     pub previous: Option<ResponseId>,
     /// What is new in the conversation, oldest item first.
     pub items: Vec<Item>,
+    /// The prompt, where it is not the conversation rendered.
+    pub raw: Option<RawPrompt>,
     /// Most tokens of the answer, at least 1; `None` leaves it to the server.
     pub max_output_tokens: Option<u64>,
     /// How tokens are to be chosen.
@@ -32,6 +34,15 @@ pub struct Turn {
     pub verbosity: Option<Verbosity>,
     /// What the client wants to see again.
     pub labels: Labels,
+}
+
+/// A prompt that no template makes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RawPrompt {
+    /// To be continued as it stands.
+    Text(String),
+    /// The same as tokens, not yet checked against a vocabulary; at least one.
+    Tokens(Vec<TokenId>),
 }
 
 /// How tokens are to be chosen; what is `None` is left to the model's defaults.

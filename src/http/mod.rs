@@ -5,6 +5,8 @@ mod auth;
 mod body;
 mod browser;
 mod chat;
+mod choices;
+mod completions;
 mod error;
 mod health;
 mod intake;

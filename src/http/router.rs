@@ -14,8 +14,8 @@ use tower_http::{
 use tracing::Level;
 
 use super::{
-    AppState, admin, auth, browser, chat, error, health, intake, metrics, models, request_id,
-    responses, stored,
+    AppState, admin, auth, browser, chat, completions, error, health, intake, metrics, models,
+    request_id, responses, stored,
 };
 
 /// The API, which is served both under `/v1` and without it, to those who may come in. Nothing of a
@@ -34,6 +34,7 @@ fn api(state: &AppState) -> Router<AppState> {
         .route("/responses/{id}/cancel", post(stored::cancel))
         .route("/responses/{id}/input_items", get(stored::input_items))
         .route("/chat/completions", post(chat::create))
+        .route("/completions", post(completions::create))
         .route("/models", get(models::list))
         .route("/models/{*id}", get(models::retrieve))
         .merge(admin)

@@ -11,7 +11,7 @@ use super::{
     past::Past,
 };
 use crate::{
-    conversation::{Head, Item, Part, Turn},
+    conversation::{Head, Item, Part, RawPrompt, Turn},
     id::TokenId,
     session::ForkPoint,
     template::{ChatTemplate, Rendering, TemplateError},
@@ -41,13 +41,22 @@ impl Prompt {
     ) -> Result<Self, CreateError> {
         let head = stored::head(&turn.head);
         let head_digest = Sha256::digest(&head).into();
+        if let Some(raw) = &turn.raw {
+            return Ok(Self {
+                tokens: raw_tokens(model, raw)?,
+                fork: None,
+                rebuilt: None,
+                head,
+                head_digest,
+            });
+        }
         let items = match past {
             Some(past) => Cow::Owned(past.with(&turn.items)),
             None => Cow::Borrowed(turn.items.as_slice()),
         };
         inbound::refuse_nothing(&turn.head, &items)?;
         let pieces = render(model, &turn.head, &items, now)?;
-        refuse_hopeless(model, &pieces)?;
+        refuse_hopeless(model, pieces.iter().map(|piece| text(piece).len()).sum())?;
         let forked = past.map(|past| added(model, turn, past, head_digest, &pieces));
         let (tokens, fork, rebuilt) = match (past, forked) {
             (Some(past), Some(Ok(added))) => {
@@ -70,6 +79,27 @@ impl Prompt {
             head_digest,
         })
     }
+}
+
+/// The tokens of a prompt that no template makes.
+fn raw_tokens(model: &ServedModel, raw: &RawPrompt) -> Result<Vec<TokenId>, CreateError> {
+    let tokens = match raw {
+        RawPrompt::Text(text) => {
+            refuse_hopeless(model, text.len())?;
+            model.tokenizer.encode_text(text, true)
+        }
+        RawPrompt::Tokens(tokens) => tokens.clone(),
+    };
+    let vocabulary = model.engine.vocab_size();
+    if let Some(unknown) = tokens.iter().find(|&&id| id as usize >= vocabulary) {
+        let message = format!("The model has {vocabulary} tokens; there is no {unknown}.");
+        return Err(Refusal::of(Code::InvalidValue, "input", message).into());
+    }
+    if tokens.is_empty() {
+        let message = "The model has no token that begins a text, so there must be one.";
+        return Err(Refusal::of(Code::EmptyInput, "input", message).into());
+    }
+    Ok(tokens)
 }
 
 /// What the new rendering adds to the parent's tokens, if those can be continued.
@@ -150,8 +180,7 @@ fn template(model: &ServedModel) -> Result<&ChatTemplate, Refusal> {
 }
 
 /// Refuses a text that cannot fit, whatever its tokens are, before time is spent on them.
-fn refuse_hopeless(model: &ServedModel, pieces: &[PromptPiece]) -> Result<(), Refusal> {
-    let bytes: usize = pieces.iter().map(|piece| text(piece).len()).sum();
+fn refuse_hopeless(model: &ServedModel, bytes: usize) -> Result<(), Refusal> {
     let tokens_min = bytes / model.longest_token_bytes.max(1);
     match tokens_min >= model.engine.context_length() {
         true => Err(too_long(model, &format!("at least {tokens_min}"))),

@@ -1,7 +1,7 @@
 //! The tokens of an answer → its pieces.
 
 use crate::{
-    conversation::Piece,
+    conversation::{Piece, Turn},
     dialect::{Dialect, Plain, StopTexts},
     id::TokenId,
     tokenizer::{Detokenizer, Tokenizer},
@@ -22,9 +22,14 @@ pub(super) struct Read {
 }
 
 impl Reader {
-    pub(super) fn new(tokenizer: &Tokenizer, stops: Vec<String>) -> Self {
+    /// Reads the answer to a turn.
+    pub(super) fn new(tokenizer: &Tokenizer, turn: &Turn) -> Self {
+        let stops = turn.stop.clone();
         Self {
-            detokenizer: tokenizer.detokenizer(),
+            detokenizer: match turn.raw {
+                Some(_) => tokenizer.continuing_detokenizer(),
+                None => tokenizer.detokenizer(),
+            },
             stops: StopTexts::new(stops),
             dialect: Box::new(Plain),
         }

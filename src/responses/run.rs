@@ -131,7 +131,7 @@ pub(super) async fn run(
     }
     let (sender, events) = mpsc::channel(limits::TURN_EVENTS_MAX);
     let task = TurnTask {
-        reader: Reader::new(&model.tokenizer, record.turn.stop.clone()),
+        reader: Reader::new(&model.tokenizer, &record.turn),
         answer: Answer::new(record.id),
         usage: Usage {
             input_tokens,

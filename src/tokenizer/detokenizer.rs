@@ -29,6 +29,13 @@ impl Detokenizer {
         }
     }
 
+    pub(super) fn continuing(self) -> Self {
+        Self {
+            at_start: false,
+            ..self
+        }
+    }
+
     /// The whole characters that `id` completes. Control tokens and unknown ids write nothing.
     pub fn push(&mut self, id: TokenId) -> String {
         let mut bytes = self.tokenizer.0.vocabulary.shown_bytes(id);

@@ -1,6 +1,8 @@
 //! Between the JSON of the APIs and the domain; pure functions only.
 
 pub mod chat;
+pub mod choices;
+pub mod completions;
 pub mod inbound;
 pub mod outbound;
 pub mod page;

@@ -12,6 +12,7 @@ use crate::{
 /// A response in progress, with something in every field that may be empty.
 pub(super) fn record() -> Record {
     let turn = Turn {
+        raw: None,
         model: None,
         head: Head {
             instructions: Some("Be terse.".to_owned()),

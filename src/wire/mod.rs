@@ -1,6 +1,7 @@
 //! Mirrors of OpenAI's JSON, and nothing else.
 
 pub mod chat;
+pub mod completion;
 pub mod error;
 pub mod event;
 pub mod list;

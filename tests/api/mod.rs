@@ -3,6 +3,7 @@
 mod bodies;
 mod cancel;
 mod chat;
+mod completions;
 mod create;
 mod endings;
 mod metrics;

@@ -48,6 +48,12 @@ fn routes(response: &Value) -> Vec<Route> {
         route(post.clone(), "/v1/chat/completions", chat, [200, 200, 200]),
         route(
             post.clone(),
+            "/v1/completions",
+            Some(json!({"prompt": "x"})),
+            [200, 200, 200],
+        ),
+        route(
+            post.clone(),
             &format!("{path}/cancel"),
             None,
             [400, 404, 400],

@@ -3,6 +3,7 @@
 import sys
 
 import openai
+from openai.types import Completion
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
@@ -98,6 +99,46 @@ def chat():
     assert final.choices[0].finish_reason == "stop"
 
 
+def completions():
+    raw = client.completions.with_raw_response.create(model="greeter", prompt=["a", "b"], echo=True)
+    strict = Completion.model_validate_json(raw.text, strict=True)
+    assert [choice.text for choice in strict.choices] == ["a" + TEXT, "b" + TEXT]
+    stream = client.completions.create(model="greeter", prompt="a", stream=True)
+    assert "".join(chunk.choices[0].text for chunk in stream) == TEXT
+
+
+def cancel_and_count():
+    with client.responses.create(model="greeter", input="Hi", stream=True) as stream:
+        created = next(iter(stream)).response
+    assert client.responses.input_tokens.count(model="greeter", input="Hi").input_tokens > 0
+    ended = client.responses.create(model="greeter", input="Hi")
+    assert client.responses.input_tokens.count(
+        model="greeter", input="Go on", previous_response_id=ended.id
+    ).input_tokens > ended.usage.total_tokens
+    for id in [created.id, ended.id]:
+        try:
+            client.responses.cancel(id)
+        except (openai.NotFoundError, openai.BadRequestError) as error:
+            assert error.code in ["not_found", "not_cancellable"], error
+
+
+def stored():
+    items = [{"role": "user", "content": f"{n}"} for n in range(25)]
+    response = client.responses.create(model="greeter", input=items)
+    assert client.responses.retrieve(response.id) == response
+    for order in ["asc", "desc"]:
+        page = client.responses.input_items.list(response.id, order=order, limit=10)
+        numbers = [int(item.content[0].text) for item in page]
+        assert numbers == sorted(range(25), reverse=order == "desc"), numbers
+    client.responses.delete(response.id)
+    try:
+        client.responses.retrieve(response.id)
+    except openai.NotFoundError:
+        pass
+    else:
+        raise AssertionError("a deleted response is still there")
+
+
 def models():
     assert [model.id for model in client.models.list()] == ["greeter", "failing", "failing-chat"]
     assert client.models.retrieve("greeter").object == "model"
@@ -138,6 +179,6 @@ def failure():
         raise AssertionError("the failure of a chat's stream goes unnoticed")
 
 
-for check in [create, options, raw_stream, stream, chat, models, errors, failure]:
+for check in [create, options, raw_stream, stream, chat, completions, cancel_and_count, stored, models, errors, failure]:
     check()
     print(f"{check.__name__}: fine")

@@ -52,6 +52,7 @@ pub fn chat(request: ChatRequest) -> Result<Chat, Refusal> {
         stop: inbound::stop(request.stop)?,
         ignore_eos: request.ignore_eos.unwrap_or(false),
         store: false,
+        raw: None,
         previous: None,
         items: items(request.messages)?,
         head: Head::default(),
@@ -87,7 +88,7 @@ fn sampling(request: &ChatRequest) -> SamplingFields<'_> {
     }
 }
 
-fn answers(n: Option<i64>) -> Result<usize, Refusal> {
+pub(in crate::translate) fn answers(n: Option<i64>) -> Result<usize, Refusal> {
     let most = limits::CHOICES_MAX;
     match n.map(usize::try_from) {
         None => Ok(1),

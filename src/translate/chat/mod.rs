@@ -4,6 +4,8 @@ mod inbound;
 mod outbound;
 mod stream;
 
+pub(super) use inbound::answers;
 pub use inbound::{Chat, chat};
 pub use outbound::completion;
+pub(super) use outbound::{finish_reason, usage};
 pub use stream::Chunks;

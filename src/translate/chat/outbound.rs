@@ -50,7 +50,7 @@ fn text(item: &OutputItem) -> Option<&str> {
 }
 
 /// Why an answer ended.
-pub(super) fn finish_reason(status: &Status) -> &'static str {
+pub(in crate::translate) fn finish_reason(status: &Status) -> &'static str {
     match status {
         Status::Cut => "length",
         Status::Completed | Status::InProgress | Status::Cancelled | Status::Failed(_) => "stop",
@@ -58,7 +58,7 @@ pub(super) fn finish_reason(status: &Status) -> &'static str {
 }
 
 /// Token counts of all answers; they share one prompt, which counts once.
-pub(super) fn usage(answers: &[Record]) -> ChatUsage {
+pub(in crate::translate) fn usage(answers: &[Record]) -> ChatUsage {
     let usages = || answers.iter().filter_map(|answer| answer.usage);
     let first: Usage = usages().next().unwrap_or_default();
     let completion_tokens = usages().map(|usage| usage.output_tokens).sum();

@@ -3,6 +3,7 @@
 use super::outbound;
 use crate::{
     conversation::{AnswerEvent, Output, Record},
+    translate::choices::Choices,
     wire::chat::{ChatChunk, ChatUsage, ChunkChoice, Delta},
 };
 
@@ -47,56 +48,6 @@ impl Chunks {
         (chunks, first)
     }
 
-    /// Tells what happened to an answer.
-    pub fn answer(&mut self, index: usize, event: AnswerEvent) -> Option<ChatChunk> {
-        match event {
-            AnswerEvent::Opened { item, .. } => {
-                let speaks = matches!(item.content, Output::Message(_));
-                self.answers[index] = if speaks {
-                    Answer::Speaks
-                } else {
-                    Answer::Silent
-                };
-                None
-            }
-            AnswerEvent::Grown { delta } => match self.answers[index] {
-                Answer::Speaks => {
-                    let delta = Delta {
-                        content: Some(delta),
-                        ..Delta::default()
-                    };
-                    Some(self.of(index, delta, None))
-                }
-                Answer::Silent | Answer::Ended(_) => None,
-            },
-            AnswerEvent::Closed { .. } => {
-                self.answers[index] = Answer::Silent;
-                None
-            }
-        }
-    }
-
-    /// Ends an answer. After the last of them come the token counts, if they are wanted.
-    pub fn end(&mut self, index: usize, record: Box<Record>) -> Vec<ChatChunk> {
-        let reason = outbound::finish_reason(&record.status);
-        let mut chunks = vec![self.of(index, Delta::default(), Some(reason))];
-        self.answers[index] = Answer::Ended(record);
-        if self.include_usage && self.is_over() {
-            chunks.push(ChatChunk {
-                choices: Vec::new(),
-                usage: Some(Some(self.usage())),
-                ..self.chunk()
-            });
-        }
-        chunks
-    }
-
-    /// Whether all answers have ended.
-    pub fn is_over(&self) -> bool {
-        let ended = |answer: &Answer| matches!(answer, Answer::Ended(_));
-        self.answers.iter().all(ended)
-    }
-
     fn usage(&self) -> ChatUsage {
         let ended = self.answers.iter().filter_map(|answer| match answer {
             Answer::Ended(record) => Some((**record).clone()),
@@ -129,5 +80,56 @@ impl Chunks {
             service_tier: "default",
             system_fingerprint: None,
         }
+    }
+}
+
+impl Choices for Chunks {
+    type Chunk = ChatChunk;
+
+    fn answer(&mut self, index: usize, event: AnswerEvent) -> Option<ChatChunk> {
+        match event {
+            AnswerEvent::Opened { item, .. } => {
+                let speaks = matches!(item.content, Output::Message(_));
+                self.answers[index] = if speaks {
+                    Answer::Speaks
+                } else {
+                    Answer::Silent
+                };
+                None
+            }
+            AnswerEvent::Grown { delta } => match self.answers[index] {
+                Answer::Speaks => {
+                    let delta = Delta {
+                        content: Some(delta),
+                        ..Delta::default()
+                    };
+                    Some(self.of(index, delta, None))
+                }
+                Answer::Silent | Answer::Ended(_) => None,
+            },
+            AnswerEvent::Closed { .. } => {
+                self.answers[index] = Answer::Silent;
+                None
+            }
+        }
+    }
+
+    fn end(&mut self, index: usize, record: Record) -> Vec<ChatChunk> {
+        let reason = outbound::finish_reason(&record.status);
+        let mut chunks = vec![self.of(index, Delta::default(), Some(reason))];
+        self.answers[index] = Answer::Ended(Box::new(record));
+        if self.include_usage && self.is_over() {
+            chunks.push(ChatChunk {
+                choices: Vec::new(),
+                usage: Some(Some(self.usage())),
+                ..self.chunk()
+            });
+        }
+        chunks
+    }
+
+    fn is_over(&self) -> bool {
+        let ended = |answer: &Answer| matches!(answer, Answer::Ended(_));
+        self.answers.iter().all(ended)
     }
 }

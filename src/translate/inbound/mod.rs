@@ -45,6 +45,7 @@ pub fn turn(request: CreateRequest) -> Result<Turn, Refusal> {
         store: request.store.unwrap_or(true),
         previous: previous(request.previous_response_id.as_deref())?,
         items: items(request.input)?,
+        raw: None,
         head: Head {
             instructions: request.instructions,
             ..Head::default()

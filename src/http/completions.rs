@@ -1,0 +1,98 @@
+//! `/v1/completions`.
+
+use axum::{
+    Extension, Json,
+    body::Bytes,
+    extract::State,
+    response::{IntoResponse as _, Response},
+};
+
+use super::{
+    AppState,
+    body::JsonBody,
+    choices::{self, Started},
+    error::ApiError,
+    responses,
+};
+use crate::{
+    auth::Caller,
+    responses::{CreateError, Prepared},
+    translate::{
+        completions::{self, Chunks, Completions},
+        parse,
+    },
+    wire::completion::CompletionRequest,
+};
+
+/// `POST /v1/completions`. Every check comes before the first byte of a stream.
+pub(super) async fn create(
+    State(state): State<AppState>,
+    Extension(caller): Extension<Caller>,
+    JsonBody(body): JsonBody,
+) -> Response {
+    responses::metered(&caller, answer(&state, &caller, body)).await
+}
+
+async fn answer(state: &AppState, caller: &Caller, body: Bytes) -> Result<Response, ApiError> {
+    let worker = caller.clone();
+    let prepare = move |state: &AppState| prepare(state, &worker, &body);
+    let (wanted, started) = choices::start(state, caller, prepare).await?;
+    let Wanted {
+        stream,
+        answers,
+        echo,
+        include_usage,
+    } = wanted;
+    let Started { turns, warm } = started;
+    let mut response = if stream {
+        let records = choices::records(&turns);
+        let begun = Chunks::start(&records, answers, echo, include_usage);
+        let (chunks, first) = begun.ok_or_else(ApiError::internal)?;
+        choices::respond(turns, chunks, &first, &state.options)
+    } else {
+        let records = choices::finish(turns).await?;
+        let completion = completions::completion(&records, answers, echo);
+        Json(completion.ok_or_else(ApiError::internal)?).into_response()
+    };
+    responses::add_warmth(&mut response, warm, None);
+    Ok(response)
+}
+
+/// How the answers are wanted.
+struct Wanted {
+    stream: bool,
+    /// To each prompt.
+    answers: usize,
+    echo: bool,
+    include_usage: bool,
+}
+
+fn prepare(
+    state: &AppState,
+    caller: &Caller,
+    body: &[u8],
+) -> Result<(Wanted, Vec<Prepared>), CreateError> {
+    let parsed = parse::parse::<CompletionRequest>(body)?;
+    state.unknown_fields.log(&parsed.unknown);
+    let stream = parsed.value.stream.unwrap_or(false);
+    let Completions {
+        turns,
+        answers,
+        echo,
+        include_usage,
+    } = completions::completions(parsed.value)?;
+    let turns = turns
+        .iter()
+        .flat_map(|turn| choices::answers_to(turn, answers));
+    let prepared = turns.map(|turn| {
+        let prepared = state.service.prepare(caller, turn);
+        prepared.map_err(|error| choices::about(error, "prompt"))
+    });
+    let wanted = Wanted {
+        stream,
+        answers,
+        echo,
+        include_usage,
+    };
+    Ok((wanted, prepared.collect::<Result<_, _>>()?))
+}

@@ -1,0 +1,149 @@
+//! The domain → completions, whole and in chunks.
+
+use crate::{
+    conversation::{AnswerEvent, Output, RawPrompt, Record},
+    translate::{
+        chat::{self, finish_reason},
+        choices::Choices,
+    },
+    wire::{
+        chat::ChatUsage,
+        completion::{Completion, CompletionChoice},
+    },
+};
+
+/// The completion that the ended answers to one request make: `answers` to each prompt, with the
+/// prompts in front if `echo` is set. There is at least one.
+pub fn completion(records: &[Record], answers: usize, echo: bool) -> Option<Completion> {
+    let first = records.first()?;
+    let choices = records.iter().enumerate().map(|(index, record)| {
+        let said = record.output.iter().filter_map(|item| match &item.content {
+            Output::Message(text) => Some(text.as_str()),
+            Output::Reasoning(_) | Output::FunctionCall(_) => None,
+        });
+        let repeated = echoed(record, echo);
+        CompletionChoice {
+            index,
+            text: repeated.into_iter().chain(said).collect(),
+            logprobs: None,
+            finish_reason: Some(finish_reason(&record.status)),
+        }
+    });
+    Some(Completion {
+        choices: choices.collect(),
+        usage: Some(Some(usage(records, answers))),
+        ..frame(first)
+    })
+}
+
+fn echoed(record: &Record, echo: bool) -> Option<&str> {
+    match &record.turn.raw {
+        Some(RawPrompt::Text(text)) if echo => Some(text),
+        _ => None,
+    }
+}
+
+fn frame(first: &Record) -> Completion {
+    Completion {
+        id: format!("cmpl-{:032x}", first.id.bits()),
+        object: "text_completion",
+        created: first.created_at.as_second(),
+        model: first.model.clone(),
+        choices: Vec::new(),
+        usage: None,
+        system_fingerprint: None,
+    }
+}
+
+/// Token counts of all answers; those to one prompt share it.
+fn usage(records: &[Record], answers: usize) -> ChatUsage {
+    let mut all = ChatUsage::default();
+    for records in records.chunks(answers.max(1)) {
+        let usage = chat::usage(records);
+        all.prompt_tokens += usage.prompt_tokens;
+        all.completion_tokens += usage.completion_tokens;
+        all.total_tokens += usage.total_tokens;
+        all.prompt_tokens_details.cached_tokens += usage.prompt_tokens_details.cached_tokens;
+    }
+    all
+}
+
+/// Makes the chunks of one stream.
+#[derive(Debug)]
+pub struct Chunks {
+    frame: Completion,
+    /// Answers to each prompt.
+    answers: usize,
+    include_usage: bool,
+    ended: Vec<Option<Record>>,
+}
+
+impl Chunks {
+    /// The stream of these answers, and its first chunks.
+    pub fn start(
+        records: &[&Record],
+        answers: usize,
+        echo: bool,
+        include_usage: bool,
+    ) -> Option<(Self, Vec<Completion>)> {
+        let first = records.first()?;
+        let chunks = Self {
+            frame: Completion {
+                usage: include_usage.then_some(None),
+                ..frame(first)
+            },
+            answers,
+            include_usage,
+            ended: vec![None; records.len()],
+        };
+        let repeated = records.iter().enumerate().filter_map(|(index, record)| {
+            let text = echoed(record, echo)?;
+            Some(chunks.of(index, text.to_owned(), None))
+        });
+        let repeated = repeated.collect();
+        Some((chunks, repeated))
+    }
+
+    fn of(&self, index: usize, text: String, finish_reason: Option<&'static str>) -> Completion {
+        let choice = CompletionChoice {
+            index,
+            text,
+            logprobs: None,
+            finish_reason,
+        };
+        Completion {
+            choices: vec![choice],
+            ..self.frame.clone()
+        }
+    }
+}
+
+impl Choices for Chunks {
+    type Chunk = Completion;
+
+    fn answer(&mut self, index: usize, event: AnswerEvent) -> Option<Completion> {
+        // Without a template there is nothing but text.
+        match event {
+            AnswerEvent::Grown { delta } => Some(self.of(index, delta, None)),
+            AnswerEvent::Opened { .. } | AnswerEvent::Closed { .. } => None,
+        }
+    }
+
+    fn end(&mut self, index: usize, record: Record) -> Vec<Completion> {
+        let reason = finish_reason(&record.status);
+        let mut chunks = vec![self.of(index, String::new(), Some(reason))];
+        self.ended[index] = Some(record);
+        if self.include_usage && self.is_over() {
+            let records: Vec<Record> = self.ended.iter().flatten().cloned().collect();
+            chunks.push(Completion {
+                usage: Some(Some(usage(&records, self.answers))),
+                ..self.frame.clone()
+            });
+        }
+        chunks
+    }
+
+    fn is_over(&self) -> bool {
+        self.ended.iter().all(Option::is_some)
+    }
+}
