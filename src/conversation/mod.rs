@@ -12,4 +12,6 @@ pub use head::Head;
 pub use item::{FunctionCall, FunctionOutput, Item, Message, Part, Reasoning, Role};
 pub use record::{Failure, Record, Settings, Status, Usage};
 pub use tool::FunctionTool;
-pub use turn::{Labels, RawPrompt, SamplingWishes, ToolChoice, ToolRules, Turn, Verbosity};
+pub use turn::{
+    Labels, RawPrompt, SamplingWishes, ToolChoice, ToolRules, Truncation, Turn, Verbosity,
+};

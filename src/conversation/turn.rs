@@ -18,6 +18,8 @@ pub struct Turn {
     pub items: Vec<Item>,
     /// The prompt, where it is not the conversation rendered.
     pub raw: Option<RawPrompt>,
+    /// What is to happen where the conversation does not fit.
+    pub truncation: Truncation,
     /// Most tokens of the answer, at least 1; `None` leaves it to the server.
     pub max_output_tokens: Option<u64>,
     /// How tokens are to be chosen.
@@ -34,6 +36,16 @@ pub struct Turn {
     pub verbosity: Option<Verbosity>,
     /// What the client wants to see again.
     pub labels: Labels,
+}
+
+/// What is to happen where a conversation does not fit the model's context.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Truncation {
+    /// It is refused.
+    #[default]
+    Disabled,
+    /// Its oldest items are left out.
+    Auto,
 }
 
 /// A prompt that no template makes.

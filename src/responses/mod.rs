@@ -14,6 +14,7 @@ mod recording;
 mod run;
 mod running;
 mod settings;
+mod window;
 
 pub use continuation::{Decisions, Rebuild, Temperature};
 pub use listing::Summary;

@@ -9,9 +9,10 @@ use super::{
     CreateError, ServedModel,
     continuation::{self, Rebuild, Trait},
     past::Past,
+    window,
 };
 use crate::{
-    conversation::{Head, Item, Part, RawPrompt, Turn},
+    conversation::{Head, Item, Part, RawPrompt, Truncation, Turn},
     id::TokenId,
     session::ForkPoint,
     template::{ChatTemplate, Rendering, TemplateError},
@@ -39,15 +40,14 @@ impl Prompt {
         past: Option<&Past>,
         now: Timestamp,
     ) -> Result<Self, CreateError> {
-        let head = stored::head(&turn.head);
-        let head_digest = Sha256::digest(&head).into();
         if let Some(raw) = &turn.raw {
+            let head = stored::head(&turn.head, 0);
             return Ok(Self {
                 tokens: raw_tokens(model, raw)?,
                 fork: None,
                 rebuilt: None,
+                head_digest: Sha256::digest(&head).into(),
                 head,
-                head_digest,
             });
         }
         let items = match past {
@@ -55,9 +55,41 @@ impl Prompt {
             None => Cow::Borrowed(turn.items.as_slice()),
         };
         inbound::refuse_nothing(&turn.head, &items)?;
-        let pieces = render(model, &turn.head, &items, now)?;
+        let conversation = Conversation {
+            model,
+            turn,
+            past,
+            items: &items,
+            now,
+        };
+        match turn.truncation {
+            Truncation::Disabled => conversation.prompt(0),
+            Truncation::Auto => conversation.shortened(),
+        }
+    }
+}
+
+/// All that the prompt of a turn may show.
+struct Conversation<'a> {
+    model: &'a ServedModel,
+    turn: &'a Turn,
+    past: Option<&'a Past>,
+    items: &'a [Item],
+    now: Timestamp,
+}
+
+impl Conversation<'_> {
+    /// The prompt without so many of the oldest items.
+    fn prompt(&self, left_out: usize) -> Result<Prompt, CreateError> {
+        let Self {
+            model, turn, past, ..
+        } = *self;
+        let head = stored::head(&turn.head, left_out);
+        let head_digest = Sha256::digest(&head).into();
+        let items = window::without(self.items, left_out);
+        let pieces = render(model, &turn.head, &items, self.now)?;
         refuse_hopeless(model, pieces.iter().map(|piece| text(piece).len()).sum())?;
-        let forked = past.map(|past| added(model, turn, past, head_digest, &pieces));
+        let forked = past.map(|past| added(model, turn, past, head_digest, left_out, &pieces));
         let (tokens, fork, rebuilt) = match (past, forked) {
             (Some(past), Some(Ok(added))) => {
                 let parent = &past.parent;
@@ -71,13 +103,44 @@ impl Prompt {
                 (tokens, None, reason.and_then(Result::err))
             }
         };
-        Ok(Self {
+        Ok(Prompt {
             tokens,
             fork,
             rebuilt,
             head,
             head_digest,
         })
+    }
+
+    /// The prompt without what its parent left out, if that fits; otherwise without as much as makes
+    /// it a good deal shorter.
+    fn shortened(&self) -> Result<Prompt, CreateError> {
+        let context = self.model.engine.context_length();
+        let as_before = self.prompt(self.left_out_before());
+        if as_before
+            .as_ref()
+            .is_ok_and(|prompt| prompt.tokens.len() < context)
+        {
+            return as_before;
+        }
+        let cuts = window::cuts(self.items);
+        let tokens_max = window::tokens_max(context);
+        let fits = |&left_out: &usize| {
+            let prompt = self.prompt(left_out);
+            prompt.is_ok_and(|prompt| prompt.tokens.len() <= tokens_max)
+        };
+        let too_long = cuts.partition_point(|left_out| !fits(left_out));
+        match cuts.get(too_long).or(cuts.last()) {
+            Some(&left_out) => self.prompt(left_out),
+            None => as_before,
+        }
+    }
+
+    /// What the parent left out, if its tokens are of the same model.
+    fn left_out_before(&self) -> usize {
+        let parent = self.past.map(|past| &past.parent);
+        let parent = parent.filter(|parent| parent.record.model == self.model.id);
+        parent.map_or(0, |parent| stored::left_out(&parent.head))
     }
 }
 
@@ -108,6 +171,7 @@ fn added(
     turn: &Turn,
     past: &Past,
     head_digest: [u8; 32],
+    left_out: usize,
     pieces: &[PromptPiece],
 ) -> Result<Vec<PromptPiece>, Rebuild> {
     let record = &past.parent.record;
@@ -121,7 +185,8 @@ fn added(
     };
     continuation::may_fork(parent, record.forkable, next)?;
     let then = past.created_at().ok_or(Rebuild::Rendering)?;
-    let before = render(model, &turn.head, &past.before, then).map_err(|_| Rebuild::Rendering)?;
+    let before = window::without(&past.before, left_out);
+    let before = render(model, &turn.head, &before, then).map_err(|_| Rebuild::Rendering)?;
     let mut said: String = before.iter().map(text).collect();
     said.extend(past.answer.iter().flat_map(texts));
     let end_tokens = model.end_tokens.iter();

@@ -4,8 +4,8 @@ use jiff::Timestamp;
 
 use crate::{
     conversation::{
-        Failure, FunctionTool, ItemStatus, Output, OutputItem, Record, Status, ToolChoice, Usage,
-        Verbosity,
+        Failure, FunctionTool, ItemStatus, Output, OutputItem, Record, Status, ToolChoice,
+        Truncation, Usage, Verbosity,
     },
     wire::{ErrorObject, Response, response as wire},
 };
@@ -36,7 +36,10 @@ pub fn response(record: &Record) -> Response {
         },
         parallel_tool_calls: turn.tool_rules.parallel,
         max_tool_calls: turn.tool_rules.calls_max,
-        truncation: "disabled",
+        truncation: match turn.truncation {
+            Truncation::Disabled => "disabled",
+            Truncation::Auto => "auto",
+        },
         text: wire::TextConfig {
             format: wire::TextFormat { kind: "text" },
             verbosity: turn.verbosity.map(verbosity),

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::{
-    conversation::{Head, Labels, Record, Settings, Status, ToolChoice, ToolRules, Turn, Usage},
+    conversation::{
+        Head, Labels, Record, Settings, Status, ToolChoice, ToolRules, Truncation, Turn, Usage,
+    },
     id::ResponseId,
 };
 
@@ -13,6 +15,7 @@ use crate::{
 pub(super) fn record() -> Record {
     let turn = Turn {
         raw: None,
+        truncation: Truncation::Disabled,
         model: None,
         head: Head {
             instructions: Some("Be terse.".to_owned()),

@@ -59,15 +59,29 @@ fn input_parts(parts: &[Part]) -> Value {
     parts.iter().map(part).collect()
 }
 
-/// What leads a prompt; equal heads give equal texts.
-pub fn head(head: &Head) -> String {
+/// What leads a prompt, and how many of the conversation's oldest items are left out of it; equal ones
+/// give equal texts.
+pub fn head(head: &Head, left_out: usize) -> String {
     let tools: Vec<_> = head.tools.iter().map(outbound::tool).collect();
-    let head = json!({
+    let mut head = json!({
         "instructions": head.instructions,
         "tools": tools,
         "template_args": head.template_args,
     });
+    if left_out > 0 {
+        head["left_out"] = left_out.into();
+    }
     head.to_string()
+}
+
+/// How many of the conversation's oldest items were left out of a prompt, as its head says.
+pub fn left_out(head: &str) -> usize {
+    #[derive(Deserialize)]
+    struct LeftOut {
+        #[serde(default)]
+        left_out: usize,
+    }
+    serde_json::from_str(head).map_or(0, |LeftOut { left_out }| left_out)
 }
 
 /// The items of a turn that was stored: its input and what was answered.
@@ -146,8 +160,11 @@ mod tests {
         thinking
             .template_args
             .insert("enable_thinking".to_owned(), true.into());
-        let heads = [Head::default(), instructed, thinking].map(|of| head(&of));
+        let heads = [Head::default(), instructed, thinking].map(|of| head(&of, 0));
         assert!(heads[0] != heads[1] && heads[1] != heads[2] && heads[0] != heads[2]);
+        let shortened = head(&Head::default(), 3);
+        assert_ne!(shortened, heads[0]);
+        assert_eq!((left_out(&shortened), left_out(&heads[0])), (3, 0));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
+use stemma::id::ResponseId;
 
 use crate::support::{Script, Setup, TestApp, error};
 
@@ -65,8 +66,8 @@ async fn one_that_is_not_streamed_can_be_cancelled_too() {
         async move { app.created(json!({"input": "Hi.", "store": false})).await }
     });
     app.wait_for_sequences(1).await;
-    // The first id of a test is always the same.
-    let id = format!("resp_{:032x}", 0);
+    // The first random number of a test is always 0, and its clock stands still.
+    let id = ResponseId::new(1_760_000_000_000, 0).to_string();
     let cancelled: Value = cancel(&app, &id).await.json().await.expect("JSON");
     assert_eq!(asking.await.expect("an answer"), cancelled);
     assert_eq!(cancelled["status"], "cancelled");

@@ -100,10 +100,10 @@ def chat():
 
 
 def completions():
-    raw = client.completions.with_raw_response.create(model="greeter", prompt=["a", "b"], echo=True)
+    raw = client.completions.with_raw_response.create(model="greeter", prompt=["a", "b"], echo=True, max_tokens=99)
     strict = Completion.model_validate_json(raw.text, strict=True)
     assert [choice.text for choice in strict.choices] == ["a" + TEXT, "b" + TEXT]
-    stream = client.completions.create(model="greeter", prompt="a", stream=True)
+    stream = client.completions.create(model="greeter", prompt="a", stream=True, max_tokens=99)
     assert "".join(chunk.choices[0].text for chunk in stream) == TEXT
 
 

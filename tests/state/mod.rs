@@ -5,6 +5,7 @@ mod chain;
 mod failing;
 mod resent;
 mod stored;
+mod truncation;
 
 use std::{path::Path, sync::Arc};
 

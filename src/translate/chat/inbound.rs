@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::{
-    conversation::{Head, Item, Message, Part, Role, ToolChoice, ToolRules, Turn},
+    conversation::{Head, Item, Message, Part, Role, ToolChoice, ToolRules, Truncation, Turn},
     limits,
     translate::{
         Code, Refusal,
@@ -53,6 +53,7 @@ pub fn chat(request: ChatRequest) -> Result<Chat, Refusal> {
         ignore_eos: request.ignore_eos.unwrap_or(false),
         store: false,
         raw: None,
+        truncation: Truncation::Disabled,
         previous: None,
         items: items(request.messages)?,
         head: Head::default(),

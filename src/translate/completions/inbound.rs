@@ -1,7 +1,9 @@
 //! Completion requests → the domain, or a refusal that names the parameter by its path.
 
 use crate::{
-    conversation::{Head, Item, Message, Part, RawPrompt, Role, ToolChoice, ToolRules, Turn},
+    conversation::{
+        Head, Item, Message, Part, RawPrompt, Role, ToolChoice, ToolRules, Truncation, Turn,
+    },
     limits,
     translate::{
         Code, Refusal, chat,
@@ -62,6 +64,7 @@ pub fn completions(request: CompletionRequest) -> Result<Completions, Refusal> {
             RawPrompt::Tokens(_) => Vec::new(),
         },
         raw: Some(prompt),
+        truncation: Truncation::Disabled,
         max_output_tokens: Some(max_tokens.unwrap_or(MAX_TOKENS_DEFAULT)),
         sampling: sampling.clone(),
         stop: stop.clone(),

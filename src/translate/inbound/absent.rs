@@ -39,7 +39,6 @@ pub(super) fn refuse(request: &CreateRequest) -> Result<(), Refusal> {
     }
     refuse_tool_choice(request.tool_choice.as_ref())?;
     refuse_format(request)?;
-    refuse_truncation(request.truncation.as_deref())?;
     refuse_include(request.include.as_deref().unwrap_or_default())
 }
 
@@ -80,17 +79,6 @@ fn refuse_format(request: &CreateRequest) -> Result<(), Refusal> {
             format!("`text.format.type` must be `text`, not `{other}`."),
         )),
         None => Err(Refusal::missing("text.format.type")),
-    }
-}
-
-fn refuse_truncation(truncation: Option<&str>) -> Result<(), Refusal> {
-    match truncation {
-        None | Some("disabled") => Ok(()),
-        Some("auto") => Err(Refusal::unsupported("truncation")),
-        Some(other) => Err(Refusal::invalid(
-            "truncation",
-            format!("`truncation` must be `disabled`, not `{other}`."),
-        )),
     }
 }
 

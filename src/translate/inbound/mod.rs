@@ -10,7 +10,7 @@ pub(super) use labels::labels;
 pub(super) use sampling::{SamplingFields, wishes};
 
 use crate::{
-    conversation::{Head, Item, Part, ToolChoice, ToolRules, Turn, Verbosity},
+    conversation::{Head, Item, Part, ToolChoice, ToolRules, Truncation, Turn, Verbosity},
     id::ResponseId,
     limits,
     translate::{Code, Refusal},
@@ -46,6 +46,7 @@ pub fn turn(request: CreateRequest) -> Result<Turn, Refusal> {
         previous: previous(request.previous_response_id.as_deref())?,
         items: items(request.input)?,
         raw: None,
+        truncation: truncation(request.truncation.as_deref())?,
         head: Head {
             instructions: request.instructions,
             ..Head::default()
@@ -76,6 +77,17 @@ fn tool_rules(request: &CreateRequest) -> Result<ToolRules, Refusal> {
         parallel: request.parallel_tool_calls.unwrap_or(true),
         calls_max: at_least_one("max_tool_calls", request.max_tool_calls)?,
     })
+}
+
+fn truncation(value: Option<&str>) -> Result<Truncation, Refusal> {
+    match value {
+        None | Some("disabled") => Ok(Truncation::Disabled),
+        Some("auto") => Ok(Truncation::Auto),
+        Some(other) => {
+            let message = format!("`truncation` must be `disabled` or `auto`, not `{other}`.");
+            Err(Refusal::invalid("truncation", message))
+        }
+    }
 }
 
 pub(super) fn verbosity(param: &str, value: Option<&str>) -> Result<Option<Verbosity>, Refusal> {
