@@ -220,6 +220,11 @@ const RESERVED: &[(&str, &[&str], &str)] = &[
         "arrays never leave the executor",
     ),
     (
+        "std::arch",
+        &["src/model/exec/cpu/kernels/"],
+        "intrinsics are in one place",
+    ),
+    (
         "sled::",
         &["src/session/sled", "src/session/mod.rs"],
         "only one place knows the store",
