@@ -244,6 +244,17 @@ pub fn encode<T: Serialize>(value: &T) -> Vec<u8> {
     encoded.expect("frozen structs always encode")
 }
 
+/// How many bytes [`encode`] makes of a frozen struct.
+pub fn encoded_len<T: Serialize>(value: &T) -> usize {
+    let len = bincode::DefaultOptions::new()
+        .with_fixint_encoding()
+        .serialized_size(value);
+    // What cannot be encoded, which no frozen struct is, fits nowhere.
+    len.ok()
+        .and_then(|len| usize::try_from(len).ok())
+        .unwrap_or(usize::MAX)
+}
+
 /// Decodes a frozen struct from all of `bytes`; no length inside is trusted beyond their number.
 ///
 /// # Errors

@@ -8,7 +8,8 @@ use super::{
     migrate::v1::{TurnClosed, TurnFinish, TurnStatus, Usage},
     pack::Pack,
     purge,
-    record::{Edge, Head, Kept, Mark, Payload, Place, State, load, load_session},
+    record::{Edge, Head, Kept, Payload, Place, State, load},
+    storage::Read,
     txn::Txn,
 };
 
@@ -93,21 +94,28 @@ pub fn open(txn: &mut Txn<'_>, opening: &Opening) -> Result<(), LogError> {
             "the model's or the key's name is too long".into(),
         ));
     }
-    if load_session(txn, opening.id)?.is_some() {
+    if txn.get(&Key::event(opening.id, 0, 0))?.is_some() {
         return Err(LogError::Invalid(format!(
             "session {} exists already",
             opening.id
         )));
     }
-    if let Some(parent) = opening.continues {
-        let parent = usable_parent(txn, parent, opening)?;
-        if parent.state != State::Stored {
-            return Err(LogError::ParentGone);
-        }
+    let continued = match opening.continues {
+        Some(parent) => Some(usable_parent(txn, parent, opening)?),
+        None => None,
+    };
+    if continued
+        .as_ref()
+        .is_some_and(|parent| parent.state != State::Stored)
+    {
+        return Err(LogError::ParentGone);
     }
     let depth = match opening.fork {
         Some(point) => {
-            let parent = usable_parent(txn, point.parent, opening)?;
+            let parent = match continued.filter(|_| opening.continues == Some(point.parent)) {
+                Some(parent) => parent,
+                None => usable_parent(txn, point.parent, opening)?,
+            };
             if point.events == 0 || point.events > parent.events {
                 return Err(LogError::ParentGone);
             }
@@ -148,7 +156,7 @@ pub fn open(txn: &mut Txn<'_>, opening: &Opening) -> Result<(), LogError> {
 fn usable_parent(txn: &Txn<'_>, parent: SessionId, opening: &Opening) -> Result<Head, LogError> {
     let head = load::<Head>(txn, &Key::head(parent))?.ok_or(LogError::ParentGone)?;
     let usable = matches!(head.state, State::Stored | State::Unstored);
-    if !usable || head.owner != opening.owner || load::<Mark>(txn, &Key::work(parent))?.is_some() {
+    if !usable || head.owner != opening.owner {
         return Err(LogError::ParentGone);
     }
     Ok(head)
@@ -315,7 +323,8 @@ fn keep(
 /// Whether a body fits into one value with its session's head.
 fn fits_beside(id: SessionId, head: &Head, body: &Piece) -> bool {
     let room = codec::payload_room_bytes(Key::head(id).as_bytes().len());
-    let len = codec::encode(head).len() + BODY_PREFIX_LEN_BYTES + body.rest.bytes.len();
+    let beside = BODY_PREFIX_LEN_BYTES + body.rest.bytes.len();
+    let len = codec::encoded_len(head).saturating_add(beside);
     body.staged_parts == 0 && len <= room
 }
 
