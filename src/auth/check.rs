@@ -11,7 +11,7 @@ use std::{
 use tokio::sync::oneshot;
 
 use super::{
-    hash::KeyHash,
+    hash::{KeyHash, Workspace},
     line::Line,
     secret::{KeyId, Secret},
 };
@@ -20,7 +20,7 @@ use super::{
 const WAITING_MAX: usize = 16;
 /// How much the thread yields to those that answer.
 #[cfg(target_os = "linux")]
-const NICENESS: i32 = 10;
+const NICENESS: i32 = 19;
 
 /// A digest that tells secrets apart.
 pub(super) type Digest = [u8; 32];
@@ -115,8 +115,10 @@ impl Shared {
 
     fn run(&self) {
         yield_to_others();
+        let mut workspace = Workspace::default();
         while let Some(check) = self.next() {
-            let matching = check.hashes.iter().find(|hash| hash.matches(&check.secret));
+            let matches = |hash: &&KeyHash| hash.matches(&check.secret, &mut workspace);
+            let matching = check.hashes.iter().find(matches);
             let askers = self.state().askers.remove(&check.digest);
             for asker in askers.into_iter().flatten() {
                 // One that has gone needs no answer.

@@ -3,8 +3,10 @@
 use std::fmt;
 
 use argon2::{
-    Argon2, Params, PasswordHasher as _, PasswordVerifier as _, password_hash::phc::PasswordHash,
+    Algorithm, Argon2, Block, Params, PasswordHasher as _, Version,
+    password_hash::phc::PasswordHash,
 };
+use subtle::ConstantTimeEq as _;
 
 use super::secret::Secret;
 
@@ -83,11 +85,22 @@ impl KeyHash {
     }
 
     /// Whether this is the hash of that secret. Takes as long as the parameters say.
-    pub(super) fn matches(&self, secret: &Secret) -> bool {
-        let argon2 = Argon2::default();
-        argon2
-            .verify_password(secret.expose().as_bytes(), self.0.as_str())
-            .is_ok()
+    pub(super) fn matches(&self, secret: &Secret, workspace: &mut Workspace) -> bool {
+        // What was parsed once has all parts.
+        let Ok(hash) = PasswordHash::new(&self.0) else {
+            return false;
+        };
+        let (Ok(params), Some(salt), Some(expected)) =
+            (Params::try_from(&hash), hash.salt, hash.hash)
+        else {
+            return false;
+        };
+        let blocks = workspace.of(params.block_count());
+        let mut found = vec![0; expected.len()];
+        let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
+        let password = secret.expose().as_bytes();
+        let computed = argon2.hash_password_into_with_memory(password, &salt, &mut found, blocks);
+        computed.is_ok() && found.ct_eq(expected.as_bytes()).into()
     }
 
     /// The PHC string.
@@ -99,6 +112,20 @@ impl KeyHash {
 impl fmt::Debug for KeyHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("KeyHash(…)")
+    }
+}
+
+/// The memory that hashes are computed in, kept from one to the next: allocators hold on to more
+/// than one piece of this size.
+#[derive(Default)]
+pub(super) struct Workspace(Vec<Block>);
+
+impl Workspace {
+    fn of(&mut self, blocks: usize) -> &mut [Block] {
+        if self.0.len() < blocks {
+            self.0.resize(blocks, Block::new());
+        }
+        &mut self.0[..blocks]
     }
 }
 
@@ -136,8 +163,22 @@ mod tests {
         let secret = Secret::new("sk-stemma-ci-right".to_owned());
         let hash = KeyHash::of(&secret).expect("a hash");
         assert_eq!(KeyHash::parse(hash.as_str()), Ok(hash.clone()));
-        assert!(hash.matches(&secret));
-        assert!(!hash.matches(&Secret::new("sk-stemma-ci-wrong".to_owned())));
+        let mut workspace = Workspace::default();
+        for _ in 0..2 {
+            assert!(hash.matches(&secret, &mut workspace));
+            let wrong = Secret::new("sk-stemma-ci-wrong".to_owned());
+            assert!(!hash.matches(&wrong, &mut workspace));
+        }
+    }
+
+    #[test]
+    fn hashes_of_other_programs_match() {
+        // By the reference implementation: `echo -n secret | argon2 somesaltsomesalt -id -t 2 -k 19456 -p 1 -e`.
+        let text = "$argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$14ukWqiThj4Xz77NYv01V28GbBZHY9AaZwsFswQFO0U";
+        let hash = KeyHash::parse(text).expect("a hash");
+        let mut workspace = Workspace::default();
+        assert!(hash.matches(&Secret::new("secret".to_owned()), &mut workspace));
+        assert!(!hash.matches(&Secret::new("secreT".to_owned()), &mut workspace));
     }
 
     #[test]

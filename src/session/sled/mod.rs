@@ -53,7 +53,7 @@ pub struct SledStorage {
     engine: RwLock<Engine>,
     writer: Mutex<Writer>,
     effort: Counters,
-    _lock: File,
+    lock: File,
 }
 
 /// What writing has cost so far.
@@ -386,6 +386,10 @@ impl Storage for SledStorage {
             .and_then(|()| writer.state_durable(true, &self.paths))
             .and_then(|()| writer.manifest.sync());
         writer.state = WriterState::Failed("the store is closed".into());
+        // Whoever still holds the store reads nothing any more; another may open it.
+        if let Err(error) = self.lock.unlock() {
+            tracing::warn!(%error, "the folder of the session log stays locked until the process ends");
+        }
         closed
     }
 }

@@ -77,7 +77,7 @@ pub(super) fn open(dir: &Path, options: &SledOptions) -> Result<SledStorage, Sto
         engine,
         writer,
         effort: Counters::default(),
-        _lock: lock,
+        lock,
     })
 }
 
