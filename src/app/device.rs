@@ -32,8 +32,13 @@ enum Device {
     Cpu,
 }
 
-/// Loads the weights on the engine's own thread, where they stay.
-pub(super) fn start(files: ModelFiles, opening: &Opening<'_>) -> anyhow::Result<EngineHandle> {
+/// Loads the weights on the engine's own thread, where they stay. `is_delicate`: the model says other
+/// things when its activations are quantised.
+pub(super) fn start(
+    files: ModelFiles,
+    opening: &Opening<'_>,
+    is_delicate: bool,
+) -> anyhow::Result<EngineHandle> {
     let arguments = opening.loading;
     match (device(arguments.device), arguments.kv_type) {
         (Device::Mlx, None) if arguments.quantize.is_none() => {
@@ -48,8 +53,10 @@ pub(super) fn start(files: ModelFiles, opening: &Opening<'_>) -> anyhow::Result<
             })
         }
         (Device::Mlx, _) => bail!("--kv-type and --quantize are for --device cpu; this is MLX"),
-        (Device::Cpu, Some(KvTypeArg::F32)) => own_kernels::<f32>(files, opening),
-        (Device::Cpu, None | Some(KvTypeArg::F16)) => own_kernels::<f16>(files, opening),
+        (Device::Cpu, Some(KvTypeArg::F32)) => own_kernels::<f32>(files, opening, is_delicate),
+        (Device::Cpu, None | Some(KvTypeArg::F16)) => {
+            own_kernels::<f16>(files, opening, is_delicate)
+        }
     }
 }
 
@@ -76,15 +83,19 @@ fn fastest(has_gpu: bool, instructions: &[Instructions]) -> Device {
 fn own_kernels<E: KvElement>(
     files: ModelFiles,
     opening: &Opening<'_>,
+    is_delicate: bool,
 ) -> anyhow::Result<EngineHandle> {
     let arguments = opening.loading;
     let threads = arguments.threads;
+    let exact = arguments.dtype == DtypeArg::F32
+        || is_delicate && arguments.dtype == DtypeArg::Auto && arguments.quantize.is_none();
     let quantize = arguments.quantize.map(quantize);
     let instructions = arguments.cpu.map(instructions);
     run(files, opening, move |spec, tensors, progress| {
         let options = CpuOptions {
             threads,
             quantize,
+            exact,
             instructions,
             progress: Some(progress),
         };

@@ -73,7 +73,8 @@ pub(super) fn open(name: &ModelName<'_>, opening: &Opening<'_>) -> anyhow::Resul
     let template = template(&files, &tokenizer)?;
     let defaults = SamplingDefaults::from_generation_config(&generation_config(name, &files));
     let end_tokens = end_tokens(&files, &tokenizer);
-    let engine = device::start(files, opening)?;
+    let is_delicate = alias::find(name.source).is_some_and(|alias| alias.is_delicate);
+    let engine = device::start(files, opening, is_delicate)?;
     tracing::info!(
         model = name.id,
         path = %path.display(),

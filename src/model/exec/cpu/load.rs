@@ -42,6 +42,7 @@ pub(super) fn load<E: KvElement>(
         weights: Weights {
             tensors: Checked(tensors),
             quantize: options.quantize,
+            exact: options.exact,
             pool: RefCell::new(pool),
         },
         ropes: distinct_ropes(spec),

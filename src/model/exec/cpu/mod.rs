@@ -95,6 +95,9 @@ pub struct CpuOptions<'a> {
     pub threads: Option<usize>,
     /// What plain weights are quantised to; `None` leaves them as they are.
     pub quantize: Option<Quantize>,
+    /// Whether quantised weights become 32-bit floats, and activations stay such: several times the
+    /// bytes and the time, for models whose likeliest tokens are nearly ties.
+    pub exact: bool,
     /// The instructions to use; `None` takes the fastest there are.
     pub instructions: Option<Instructions>,
     /// Told after each layer how many are loaded, and of how many.

@@ -28,6 +28,8 @@ type Result<T> = std::result::Result<T, LoadError>;
 pub(super) struct Weights<'a> {
     pub(super) tensors: Checked<'a>,
     pub(super) quantize: Option<Quantize>,
+    /// Whether quantised weights become 32-bit floats.
+    pub(super) exact: bool,
     pub(super) pool: RefCell<Pool>,
 }
 
@@ -76,6 +78,7 @@ impl Weights<'_> {
             .info(&weight)
             .map_or(Encoding::F32, |info| info.encoding);
         let weights = match (encoding, self.tensors.0.quantization(&weight)) {
+            (Encoding::Block(_), _) | (_, Some(_)) if self.exact => self.decoded(&weight, shape)?,
             (Encoding::Block(block_type), _) => self.blocks(&weight, shape, block_type)?,
             (_, Some(how)) => self.packed_words(name, shape, how)?,
             (encoding, None) => match self.quantize {
@@ -198,6 +201,18 @@ impl Weights<'_> {
             }
         };
         Ok(self.quantised(shape, format, part_of))
+    }
+
+    /// Quantised numbers as 32-bit floats.
+    fn decoded(&self, name: &str, shape: Shape) -> Result<Elements> {
+        let mut values = vec![0.0; shape.rows * shape.columns];
+        self.tensors.0.read_f32(name, &mut values)?;
+        let pool = &mut self.pool.borrow_mut();
+        Ok(Elements::Dense(Dense {
+            tiles: shape.tiles(),
+            columns: shape.columns,
+            numbers: pack::dense(pool, shape, Numbers::F32, |i| values[i]),
+        }))
     }
 
     /// Plain numbers, as they are.
