@@ -20,7 +20,6 @@ pub(super) fn open(args: &ServeArgs) -> anyhow::Result<Gate> {
     let access = &args.access;
     if let Some(file) = &access.key_policy {
         let policy = read_policy(file)?;
-        key_ids::add(&args.sessions, policy.keys.keys())?;
         tracing::info!(keys = policy.keys.len(), file = %file.display(), "key policy");
         return Gate::policy(policy, Arc::new(SystemClock)).context("keys cannot be checked");
     }
@@ -64,6 +63,19 @@ pub(super) fn read_policy(file: &Path) -> anyhow::Result<Policy> {
     auth::parse(&text).with_context(|| file.display().to_string())
 }
 
+/// Puts another policy in force, with its ids on record before anybody can use them.
+fn enforce(gate: &Gate, args: &ServeArgs, policy: Policy) -> anyhow::Result<()> {
+    key_ids::add(&args.sessions, policy.keys.keys())?;
+    tracing::info!(keys = policy.keys.len(), "another key policy is in force");
+    gate.replace(policy);
+    Ok(())
+}
+
+/// Puts the ids of the policy in force on record; the log's folder must be there.
+pub(super) fn record(gate: &Gate, args: &ServeArgs) -> anyhow::Result<()> {
+    key_ids::add(&args.sessions, gate.key_ids().iter())
+}
+
 /// Reads the policy again when its file changes or the process is told to; a bad file changes
 /// nothing. Never ends.
 pub(super) async fn follow(gate: &Gate, args: &ServeArgs, mut reload: Reload) -> Infallible {
@@ -83,22 +95,13 @@ pub(super) async fn follow(gate: &Gate, args: &ServeArgs, mut reload: Reload) ->
             continue;
         }
         seen = now;
-        let read = read_policy(file).and_then(|policy| {
-            key_ids::add(&args.sessions, policy.keys.keys())?;
-            Ok(policy)
-        });
-        match read {
-            Ok(policy) => {
-                tracing::info!(keys = policy.keys.len(), "another key policy is in force");
-                gate.replace(policy);
-            }
-            Err(error) => {
-                let error = format!("{error:#}");
-                tracing::error!(
-                    error,
-                    "the key policy stays as it was: the file is not usable"
-                );
-            }
+        let enforced = read_policy(file).and_then(|policy| enforce(gate, args, policy));
+        if let Err(error) = enforced {
+            let error = format!("{error:#}");
+            tracing::error!(
+                error,
+                "the key policy stays as it was: the file is not usable"
+            );
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use std::{
     collections::BTreeSet,
-    fs::{self, DirBuilder, OpenOptions},
+    fs::{self, OpenOptions},
     io::{self, Write as _},
     path::Path,
 };
@@ -32,14 +32,9 @@ pub(super) fn add<'a>(sessions: &Path, ids: impl Iterator<Item = &'a KeyId>) -> 
 }
 
 fn append(sessions: &Path, lines: &str) -> io::Result<()> {
-    let mut folder = DirBuilder::new();
     let mut file = OpenOptions::new();
     #[cfg(unix)]
-    {
-        std::os::unix::fs::DirBuilderExt::mode(&mut folder, 0o700);
-        std::os::unix::fs::OpenOptionsExt::mode(&mut file, 0o600);
-    }
-    folder.recursive(true).create(sessions)?;
+    std::os::unix::fs::OpenOptionsExt::mode(&mut file, 0o600);
     let mut file = file.append(true).create(true).open(sessions.join(FILE))?;
     file.write_all(lines.as_bytes())?;
     file.sync_all()
@@ -70,6 +65,7 @@ mod tests {
     fn ids_are_kept_once_and_for_ever() {
         let folder = tempfile::tempdir().expect("a folder");
         let sessions = folder.path().join("sessions");
+        fs::create_dir(&sessions).expect("a folder");
         let ids = ["b", "a"].map(|id| KeyId::new(id).expect("an id"));
         assert!(read(&sessions).expect("readable").is_empty());
         add(&sessions, ids[..1].iter()).expect("written");
@@ -79,6 +75,7 @@ mod tests {
         assert_eq!(text, "b\na\n");
         assert!(read(&sessions).expect("readable").contains("a"));
         let copied = folder.path().join("copy");
+        fs::create_dir(&copied).expect("a folder");
         copy(&sessions, &copied).expect("copied");
         assert_eq!(
             read(&copied).expect("readable"),

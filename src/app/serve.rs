@@ -38,6 +38,7 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<()> {
         ..LogOptions::default()
     };
     let log = session::open(&args.sessions, &sled, options)?;
+    gate::record(&gate, args)?;
     let models = models(args)?;
     super::runtime()?.block_on(async {
         let served = serve(args, models, log.clone(), gate).await;

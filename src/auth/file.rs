@@ -73,8 +73,7 @@ pub fn parse(text: &str) -> Result<Policy, PolicyError> {
     for entry in file.key {
         let (span, id_span) = (entry.span(), entry.as_ref().id.span());
         let key = reader.key(entry.into_inner())?;
-        let previous = key.previous.iter().map(|(hash, _)| hash);
-        for hash in std::iter::once(&key.hash).chain(previous) {
+        for hash in key.hashes() {
             if let Some(other) = hashes.insert(hash.clone(), key.id.clone()) {
                 let reason = format!("`{}` and `{other}` have the same hash", key.id);
                 return Err(reader.error(span, reason));

@@ -67,14 +67,12 @@ impl Gate {
     /// Whoever has the secret of a key comes in as that key.
     ///
     /// # Errors
-    /// When no thread can be started or no random numbers can be had.
+    /// When no thread can be started.
     pub fn policy(policy: Policy, clock: Arc<dyn Clock>) -> io::Result<Self> {
-        let decoy = Secret::new(String::new());
-        let decoy = KeyHash::of(&decoy).map_err(|error| io::Error::other(error.to_string()))?;
         Ok(Self(Kind::Policy(Box::new(Keeper {
             clock,
             checker: Checker::start()?,
-            decoy,
+            decoy: KeyHash::decoy(),
             digest_key: DigestKey::generate(),
             rules: RwLock::new(Arc::new(Rules::of(policy, None))),
             known: Mutex::default(),
@@ -86,6 +84,14 @@ impl Gate {
     pub fn replace(&self, policy: Policy) {
         if let Kind::Policy(keeper) = &self.0 {
             keeper.replace(policy);
+        }
+    }
+
+    /// The ids of the keys of the policy in force; none without one.
+    pub fn key_ids(&self) -> Vec<KeyId> {
+        match &self.0 {
+            Kind::Policy(keeper) => keeper.rules().policy.keys.keys().cloned().collect(),
+            Kind::Open(_) | Kind::Keys(_) => Vec::new(),
         }
     }
 
@@ -256,12 +262,7 @@ impl Keeper {
         // What was wrong may be right now. What was right is compared with the policy each time;
         // of what has gone from it nothing needs to be known.
         let keys = rules.policy.keys.values();
-        let hashes: HashSet<&KeyHash> = keys
-            .flat_map(|key| {
-                let previous = key.previous.iter().map(|(hash, _)| hash);
-                std::iter::once(&key.hash).chain(previous)
-            })
-            .collect();
+        let hashes: HashSet<&KeyHash> = keys.flat_map(|key| key.hashes()).collect();
         let mut known = self.known();
         known.right.retain(|_, hash| hashes.contains(hash));
         known.wrong.clear();
@@ -285,7 +286,7 @@ fn accepts(key: &Key, hash: &KeyHash, now: Timestamp) -> bool {
 fn valid(key: &Key, now: Timestamp) -> Result<(), Denied> {
     match () {
         () if key.is_disabled => Err(Denied::Disabled),
-        () if !key.is_valid_at(now) => Err(Denied::Expired),
+        () if key.expires.is_some_and(|expires| expires <= now) => Err(Denied::Expired),
         () => Ok(()),
     }
 }

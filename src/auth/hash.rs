@@ -84,6 +84,15 @@ impl KeyHash {
         Ok(Self(hash.to_string()))
     }
 
+    /// The hash of no secret that anybody knows, with the parameters of new ones.
+    pub(super) fn decoy() -> Self {
+        let digest = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+        Self(format!(
+            "$argon2id$v=19$m=19456,t=2,p=1${}${digest}",
+            &digest[..22]
+        ))
+    }
+
     /// Whether this is the hash of that secret. Takes as long as the parameters say.
     pub(super) fn matches(&self, secret: &Secret, workspace: &mut Workspace) -> bool {
         // What was parsed once has all parts.
@@ -169,6 +178,17 @@ mod tests {
             let wrong = Secret::new("sk-stemma-ci-wrong".to_owned());
             assert!(!hash.matches(&wrong, &mut workspace));
         }
+    }
+
+    #[test]
+    fn the_decoy_is_as_dear_to_check_as_a_new_hash() {
+        let decoy = KeyHash::decoy();
+        assert_eq!(KeyHash::parse(decoy.as_str()), Ok(decoy.clone()));
+        let parameters =
+            |hash: &KeyHash| hash.as_str().rsplit_once('$').map(|(start, _)| start.len());
+        let new = KeyHash::of(&Secret::new("x".to_owned())).expect("a hash");
+        assert_eq!(parameters(&decoy), parameters(&new));
+        assert!(!decoy.matches(&Secret::new(String::new()), &mut Workspace::default()));
     }
 
     #[test]

@@ -40,15 +40,18 @@ pub struct Key {
 }
 
 impl Key {
-    /// Whether the key is accepted at all at a time.
-    pub fn is_valid_at(&self, now: Timestamp) -> bool {
-        !self.is_disabled && self.expires.is_none_or(|expires| now < expires)
+    /// The hashes of its secrets, that before a rotation included.
+    pub fn hashes(&self) -> impl Iterator<Item = &KeyHash> {
+        let previous = self.previous.iter().map(|(hash, _)| hash);
+        std::iter::once(&self.hash).chain(previous)
     }
 
     /// The hashes of the secrets that are accepted at a time.
     pub fn hashes_at(&self, now: Timestamp) -> impl Iterator<Item = &KeyHash> {
-        let previous = self.previous.as_ref();
-        let previous = previous.filter(move |(_, until)| now < *until);
-        std::iter::once(&self.hash).chain(previous.map(|(hash, _)| hash))
+        let is_over = self
+            .previous
+            .as_ref()
+            .is_some_and(|(_, until)| *until <= now);
+        self.hashes().take(if is_over { 1 } else { 2 })
     }
 }

@@ -15,7 +15,7 @@ use prometheus_client::{
 };
 
 use super::{AppState, error::ApiError};
-use crate::responses::Service;
+use crate::{engine::EngineStats as Stats, responses::Service};
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -83,10 +83,17 @@ fn continuations(registry: &mut Registry, service: &Service) {
 }
 
 fn engines(registry: &mut Registry, service: &Service) {
+    let models = service.models().iter().map(|model| {
+        let labels = ModelLabels {
+            model: model.id.clone(),
+        };
+        (labels, model.engine.stats())
+    });
+    let models: Vec<(ModelLabels, Stats)> = models.collect();
     let mut gauge = |name, help, value: fn(&Stats) -> usize| {
         let family = Family::<ModelLabels, Gauge<u64, AtomicU64>>::default();
-        for (labels, stats) in stats(service) {
-            family.get_or_create(&labels).set(value(&stats) as u64);
+        for (labels, stats) in &models {
+            family.get_or_create(labels).set(value(stats) as u64);
         }
         registry.register(name, help, family);
     };
@@ -107,8 +114,8 @@ fn engines(registry: &mut Registry, service: &Service) {
     });
     let mut counter = |name, help, value: fn(&Stats) -> u64| {
         let family = Family::<ModelLabels, Counter>::default();
-        for (labels, stats) in stats(service) {
-            family.get_or_create(&labels).inc_by(value(&stats));
+        for (labels, stats) in &models {
+            family.get_or_create(labels).inc_by(value(stats));
         }
         registry.register(name, help, family);
     };
@@ -137,15 +144,4 @@ fn engines(registry: &mut Registry, service: &Service) {
     counter("cache_evictions", "Prefixes dropped from the cache", |s| {
         s.cache.evictions
     });
-}
-
-type Stats = crate::engine::EngineStats;
-
-fn stats(service: &Service) -> impl Iterator<Item = (ModelLabels, Stats)> {
-    service.models().iter().map(|model| {
-        let labels = ModelLabels {
-            model: model.id.clone(),
-        };
-        (labels, model.engine.stats())
-    })
 }

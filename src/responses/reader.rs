@@ -27,7 +27,7 @@ impl Reader {
         let stops = turn.stop.clone();
         Self {
             detokenizer: match turn.raw {
-                Some(_) => tokenizer.continuing_detokenizer(),
+                Some(_) => tokenizer.detokenizer().continuing(),
                 None => tokenizer.detokenizer(),
             },
             stops: StopTexts::new(stops),

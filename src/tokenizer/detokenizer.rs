@@ -29,7 +29,9 @@ impl Detokenizer {
         }
     }
 
-    pub(super) fn continuing(self) -> Self {
+    /// The same behind a text that has begun: a first space is one.
+    #[must_use]
+    pub fn continuing(self) -> Self {
         Self {
             at_start: false,
             ..self

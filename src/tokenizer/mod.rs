@@ -182,12 +182,6 @@ impl Tokenizer {
         Detokenizer::new(self.clone())
     }
 
-    /// The same behind a text that has begun: a first space is one.
-    #[must_use]
-    pub fn continuing_detokenizer(&self) -> Detokenizer {
-        self.detokenizer().continuing()
-    }
-
     /// What a token says, control tokens by their spelling. Bytes that are no whole character
     /// become U+FFFD; an id outside the vocabulary says nothing.
     #[must_use]

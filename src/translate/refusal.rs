@@ -90,6 +90,14 @@ impl Refusal {
         }
     }
 
+    /// Refuses the first parameter that is asked for and that this server does not have.
+    pub(super) fn of_absent(asked_for: &[(&str, bool)]) -> Result<(), Self> {
+        match asked_for.iter().find(|(_, asked)| *asked) {
+            Some((param, _)) => Err(Self::unsupported(param)),
+            None => Ok(()),
+        }
+    }
+
     /// The same about a parameter that another API calls otherwise.
     #[must_use]
     pub fn renamed(mut self, from: &str, to: &str) -> Self {

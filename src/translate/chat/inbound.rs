@@ -143,7 +143,7 @@ fn message(path: &str, message: ChatMessage) -> Result<Message, Refusal> {
 fn refuse_absent(request: &ChatRequest) -> Result<(), Refusal> {
     let is_some = |list: &Option<Vec<_>>| list.as_ref().is_some_and(|list| !list.is_empty());
     let modalities = request.modalities.as_deref().unwrap_or_default();
-    let asked_for = [
+    Refusal::of_absent(&[
         ("tools", is_some(&request.tools)),
         ("functions", is_some(&request.functions)),
         ("function_call", request.function_call.is_some()),
@@ -158,20 +158,11 @@ fn refuse_absent(request: &ChatRequest) -> Result<(), Refusal> {
         ("audio", request.audio.is_some()),
         ("prediction", request.prediction.is_some()),
         ("web_search_options", request.web_search_options.is_some()),
-    ];
-    if let Some((param, _)) = asked_for.iter().find(|(_, asked)| *asked) {
-        return Err(Refusal::unsupported(param));
-    }
+    ])?;
     refuse_tool_choice(request.tool_choice.as_ref())?;
-    let format = request.response_format.as_ref();
-    match format.map(|format| format.kind.as_deref()) {
-        None | Some(Some("text")) => Ok(()),
-        Some(Some("json_object" | "json_schema")) => Err(Refusal::unsupported("response_format")),
-        Some(Some(other)) => Err(Refusal::invalid(
-            "response_format.type",
-            format!("`response_format.type` must be `text`, not `{other}`."),
-        )),
-        Some(None) => Err(Refusal::missing("response_format.type")),
+    match &request.response_format {
+        Some(format) => inbound::refuse_format("response_format", format.kind.as_deref()),
+        None => Ok(()),
     }
 }
 

@@ -121,7 +121,7 @@ fn empty(message: &str) -> Refusal {
 
 /// Parts of the API that this server does not have.
 fn refuse_absent(request: &CompletionRequest) -> Result<(), Refusal> {
-    let asked_for = [
+    Refusal::of_absent(&[
         ("suffix", request.suffix.is_some()),
         ("logprobs", request.logprobs.is_some()),
         (
@@ -135,11 +135,7 @@ fn refuse_absent(request: &CompletionRequest) -> Result<(), Refusal> {
             // Only a text can be repeated as it came.
             request.echo == Some(true) && matches!(request.prompt, Some(Prompts::Tokens(_))),
         ),
-    ];
-    match asked_for.iter().find(|(_, asked)| *asked) {
-        Some((param, _)) => Err(Refusal::unsupported(param)),
-        None => Ok(()),
-    }
+    ])
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::{
 /// Refuses a request that asks for something that is not there.
 pub(super) fn refuse(request: &CreateRequest) -> Result<(), Refusal> {
     let reasoning = request.reasoning.as_ref();
-    let asked_for = [
+    Refusal::of_absent(&[
         ("background", request.background == Some(true)),
         ("conversation", request.conversation.is_some()),
         ("prompt", request.prompt.is_some()),
@@ -33,12 +33,12 @@ pub(super) fn refuse(request: &CreateRequest) -> Result<(), Refusal> {
             "top_logprobs",
             request.top_logprobs.is_some_and(|count| count != 0),
         ),
-    ];
-    if let Some((param, _)) = asked_for.iter().find(|(_, asked)| *asked) {
-        return Err(Refusal::unsupported(param));
-    }
+    ])?;
     refuse_tool_choice(request.tool_choice.as_ref())?;
-    refuse_format(request)?;
+    let format = request.text.as_ref().and_then(|text| text.format.as_ref());
+    if let Some(format) = format {
+        refuse_format("text.format", format.kind.as_deref())?;
+    }
     refuse_include(request.include.as_deref().unwrap_or_default())
 }
 
@@ -66,19 +66,16 @@ fn refuse_tool_choice(choice: Option<&Value>) -> Result<(), Refusal> {
     Err(refused)
 }
 
-fn refuse_format(request: &CreateRequest) -> Result<(), Refusal> {
-    let text = request.text.as_ref();
-    let Some(format) = text.and_then(|text| text.format.as_ref()) else {
-        return Ok(());
-    };
-    match format.kind.as_deref() {
+/// Refuses the formats of an answer that are not there; `param` is what the API calls it.
+pub(in crate::translate) fn refuse_format(param: &str, kind: Option<&str>) -> Result<(), Refusal> {
+    match kind {
         Some("text") => Ok(()),
-        Some("json_object" | "json_schema") => Err(Refusal::unsupported("text.format")),
+        Some("json_object" | "json_schema") => Err(Refusal::unsupported(param)),
         Some(other) => Err(Refusal::invalid(
-            "text.format.type",
-            format!("`text.format.type` must be `text`, not `{other}`."),
+            format!("{param}.type"),
+            format!("`{param}.type` must be `text`, not `{other}`."),
         )),
-        None => Err(Refusal::missing("text.format.type")),
+        None => Err(Refusal::missing(format!("{param}.type"))),
     }
 }
 

@@ -5,6 +5,7 @@ mod input;
 mod labels;
 mod sampling;
 
+pub(super) use absent::refuse_format;
 pub(super) use input::{items, parts};
 pub(super) use labels::labels;
 pub(super) use sampling::{SamplingFields, wishes};
