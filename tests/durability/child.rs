@@ -170,7 +170,11 @@ async fn open_and_check(dir: &Path) {
             .unwrap();
         log.close().await.unwrap();
         drop(log);
-        let findings = turns::findings(dir);
+        // Damage may lie where no response's read comes by: in an index, or in what was replaced.
+        let findings = match turns::findings(dir) {
+            Ok(findings) => findings,
+            Err(error) => return say(&format!("damaged {error}")),
+        };
         findings
             .iter()
             .for_each(|finding| say(&format!("found {finding}")));
@@ -301,5 +305,5 @@ pub(super) fn assert_holds(dir: &Path, said: &Said, what: &str) {
     runtime.block_on(turns::store(&log, written, None)).unwrap();
     runtime.block_on(log.close()).unwrap();
     drop(log);
-    assert_eq!(turns::findings(dir), [""; 0], "{what}");
+    assert_eq!(turns::findings(dir).unwrap(), [""; 0], "{what}");
 }

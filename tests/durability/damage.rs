@@ -171,7 +171,7 @@ fn what_is_left_of_a_damaged_file_is_carved_into_a_new_store() {
     let report = copy_sessions(&Archive::open(&archive).unwrap(), &storage).unwrap();
     storage.close().unwrap();
     drop(storage);
-    assert_eq!(turns::findings(&repaired), [""; 0]);
+    assert_eq!(turns::findings(&repaired).unwrap(), [""; 0]);
     let log = turns::open(&repaired).unwrap();
     let whole = sample
         .ids

@@ -86,7 +86,7 @@ fn a_full_disk_stops_writes_only_and_they_resume_when_there_is_space() {
         .for_each(|id| turns::check(&log, *id).unwrap());
     runtime.block_on(log.close()).unwrap();
     drop(log);
-    assert_eq!(turns::findings(&dir), [""; 0]);
+    assert_eq!(turns::findings(&dir).unwrap(), [""; 0]);
     let log = turns::open(&dir).unwrap();
     stored
         .iter()

@@ -127,13 +127,13 @@ pub(super) fn check(log: &SessionLog, id: SessionId) -> Result<(), String> {
     }
 }
 
-/// What a verification of a closed store finds.
-pub(super) fn findings(dir: &Path) -> Vec<String> {
+/// What a verification of a closed store finds; an error if the store cannot be read to its end.
+pub(super) fn findings(dir: &Path) -> Result<Vec<String>, LogError> {
     let options = SledOptions {
         cache_bytes: 16 << 20,
     };
-    let storage = session::SledStorage::open(dir, &options).unwrap();
-    let findings = verify(&Direct(&storage)).unwrap().findings;
-    session::storage::Storage::close(&storage).unwrap();
-    findings
+    let storage = session::SledStorage::open(dir, &options)?;
+    let findings = verify(&Direct(&storage))?.findings;
+    session::storage::Storage::close(&storage)?;
+    Ok(findings)
 }
