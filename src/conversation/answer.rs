@@ -17,6 +17,8 @@ pub enum Piece {
     },
     /// More of the arguments of the call that began last.
     Arguments(String),
+    /// What is open is whole: what follows belongs to another item, even if it is of the same kind.
+    End,
 }
 
 /// One item of an answer.
@@ -121,6 +123,7 @@ impl Answer {
         let mut events = Vec::new();
         match piece {
             Piece::Call { name } => self.open_call(name, &mut events),
+            Piece::End => self.close(ItemStatus::Completed, &mut events),
             Piece::Text(text) | Piece::Reasoning(text) | Piece::Arguments(text)
                 if text.is_empty() => {}
             Piece::Text(text) => {
@@ -268,6 +271,15 @@ mod tests {
         let call = |name: &str| Piece::Call { name: name.into() };
         let pieces = vec![call("f"), call("g"), Piece::Arguments("[1]".into())];
         assert_eq!(run(pieces), "(0 {})(1 [1])");
+    }
+
+    #[test]
+    fn an_end_parts_items_of_a_kind() {
+        let call = Piece::Call { name: "f".into() };
+        let pieces = vec![Piece::End, text("a"), Piece::End, text("b"), Piece::End];
+        assert_eq!(run(pieces), "(0 a)(1 b)");
+        let pieces = vec![call, Piece::End, Piece::End, Piece::Arguments("x".into())];
+        assert_eq!(run(pieces), "(0 {})(1 x)");
     }
 
     #[test]
