@@ -48,6 +48,9 @@ pub const STOP_STRINGS_MAX: usize = 4;
 /// Longest `stop` string. Text that might begin one is held back, so this also bounds the delay.
 pub const STOP_CHARS_MAX: usize = 256;
 
+/// Likeliest tokens that are told of beside a chosen one.
+pub const TOP_LOGPROBS_MAX: u8 = 20;
+
 /// Events of one answer that may wait for a slow client before its generation has to wait too.
 pub const TURN_EVENTS_MAX: usize = 64;
 

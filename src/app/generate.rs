@@ -50,7 +50,7 @@ async fn answer(args: &GenerateArgs, model: ServedModel) -> anyhow::Result<()> {
     let mut running = service.start(prepared, None).await?;
     while let Some(event) = running.next().await {
         match event {
-            TurnEvent::Answer(AnswerEvent::Grown { delta }) => print(&delta)?,
+            TurnEvent::Answer(AnswerEvent::Grown { delta, .. }) => print(&delta)?,
             TurnEvent::Answer(_) => {}
             TurnEvent::Ended(record) => match record.status {
                 Status::Failed(_) => bail!("the generation failed; the log says why"),

@@ -1,6 +1,6 @@
 //! The answer as it grows: pieces of text go in, items come out, one open at a time.
 
-use super::{FunctionCall, Item, Message, Part, Reasoning, Role};
+use super::{FunctionCall, Item, Message, Part, Reasoning, Role, TokenLogprobs};
 use crate::id::ResponseId;
 
 /// A piece of an answer, as a dialect reads it from the model's text.
@@ -30,6 +30,8 @@ pub struct OutputItem {
     pub status: ItemStatus,
     /// What it is.
     pub content: Output,
+    /// How likely the tokens of a message were, if that is asked for.
+    pub logprobs: Vec<TokenLogprobs>,
 }
 
 /// What an answer may hold.
@@ -92,6 +94,8 @@ pub enum AnswerEvent {
     Grown {
         /// What is added; never empty.
         delta: String,
+        /// The tokens of it, if that is asked for and the item is a message.
+        logprobs: Vec<TokenLogprobs>,
     },
     /// The open item ends.
     Closed {
@@ -120,6 +124,11 @@ impl Answer {
 
     /// Adds a piece.
     pub fn push(&mut self, piece: Piece) -> Vec<AnswerEvent> {
+        self.push_likely(piece, Vec::new())
+    }
+
+    /// Adds a piece made of these tokens.
+    pub fn push_likely(&mut self, piece: Piece, logprobs: Vec<TokenLogprobs>) -> Vec<AnswerEvent> {
         let mut events = Vec::new();
         match piece {
             Piece::Call { name } => self.open_call(name, &mut events),
@@ -130,20 +139,20 @@ impl Answer {
                 if !matches!(self.open_item(), Some(Output::Message(_))) {
                     self.open("msg", Output::Message(String::new()), &mut events);
                 }
-                self.grow(text, &mut events);
+                self.grow(text, logprobs, &mut events);
             }
             Piece::Reasoning(text) => {
                 if !matches!(self.open_item(), Some(Output::Reasoning(_))) {
                     self.open("rs", Output::Reasoning(String::new()), &mut events);
                 }
-                self.grow(text, &mut events);
+                self.grow(text, logprobs, &mut events);
             }
             Piece::Arguments(text) => {
                 if matches!(self.open_item(), Some(Output::FunctionCall(_))) {
-                    self.grow(text, &mut events);
+                    self.grow(text, logprobs, &mut events);
                 } else {
                     // Without a call there is nothing these could be arguments of.
-                    return self.push(Piece::Text(text));
+                    return self.push_likely(Piece::Text(text), logprobs);
                 }
             }
         }
@@ -195,18 +204,28 @@ impl Answer {
             id: self.response.item(prefix, index),
             status: ItemStatus::InProgress,
             content,
+            logprobs: Vec::new(),
         };
         self.items.push(item.clone());
         events.push(AnswerEvent::Opened { index, item });
     }
 
     /// Adds to the open item, of which there must be one.
-    fn grow(&mut self, delta: String, events: &mut Vec<AnswerEvent>) {
+    fn grow(
+        &mut self,
+        delta: String,
+        mut logprobs: Vec<TokenLogprobs>,
+        events: &mut Vec<AnswerEvent>,
+    ) {
         let Some(last) = self.items.last_mut() else {
             return;
         };
         last.content.text_mut().push_str(&delta);
-        events.push(AnswerEvent::Grown { delta });
+        match last.content {
+            Output::Message(_) => last.logprobs.extend_from_slice(&logprobs),
+            Output::Reasoning(_) | Output::FunctionCall(_) => logprobs.clear(),
+        }
+        events.push(AnswerEvent::Grown { delta, logprobs });
     }
 
     fn close(&mut self, status: ItemStatus, events: &mut Vec<AnswerEvent>) {
@@ -217,7 +236,7 @@ impl Answer {
             && call.arguments.is_empty()
             && status == ItemStatus::Completed
         {
-            self.grow("{}".to_owned(), events);
+            self.grow("{}".to_owned(), Vec::new(), events);
         }
         let index = self.items.len() - 1;
         self.items[index].status = status;
@@ -237,7 +256,7 @@ mod tests {
     fn shape(events: &[AnswerEvent]) -> String {
         let letter = |event: &AnswerEvent| match event {
             AnswerEvent::Opened { index, .. } => format!("({index}"),
-            AnswerEvent::Grown { delta } => format!(" {delta}"),
+            AnswerEvent::Grown { delta, .. } => format!(" {delta}"),
             AnswerEvent::Closed { item, .. } => match item.status {
                 ItemStatus::Incomplete => " cut)".to_owned(),
                 _ => ")".to_owned(),

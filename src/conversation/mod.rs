@@ -3,6 +3,7 @@
 pub mod answer;
 pub mod head;
 pub mod item;
+pub mod logprobs;
 pub mod record;
 pub mod tool;
 pub mod turn;
@@ -10,6 +11,7 @@ pub mod turn;
 pub use answer::{Answer, AnswerEvent, ItemStatus, Output, OutputItem, Piece};
 pub use head::Head;
 pub use item::{FunctionCall, FunctionOutput, Item, Message, Part, Reasoning, Role};
+pub use logprobs::{LikelyToken, TokenLogprobs};
 pub use record::{Failure, Record, Settings, Status, Usage};
 pub use tool::FunctionTool;
 pub use turn::{

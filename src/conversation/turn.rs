@@ -78,6 +78,9 @@ pub struct SamplingWishes {
     pub logit_bias: Vec<(u32, f64)>,
     /// Decides the random numbers.
     pub seed: Option<u64>,
+    /// Whether to tell how likely the tokens were, and how many of the likeliest beside each, at most
+    /// 20.
+    pub logprobs: Option<u8>,
 }
 
 /// How tools may be used.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     cache::CacheScope,
     id::TokenId,
-    sampling::{Choice, SamplingParams},
+    sampling::{Choice, Logprobs, SamplingParams},
 };
 
 /// One generation.
@@ -45,16 +45,13 @@ pub enum TokenEvent {
 pub struct GeneratedToken {
     /// Which token.
     pub id: TokenId,
-    /// Natural logarithm of its probability under the model, before penalties, bias, temperature
-    /// and filters.
-    pub logprob: f32,
-    /// The likeliest tokens with theirs, best first; as many as asked for.
-    pub top: Vec<(TokenId, f32)>,
+    /// How likely it was, if that is asked for.
+    pub logprobs: Option<Logprobs>,
 }
 
 impl From<Choice> for GeneratedToken {
-    fn from(Choice { id, logprob, top }: Choice) -> Self {
-        Self { id, logprob, top }
+    fn from(Choice { id, logprobs }: Choice) -> Self {
+        Self { id, logprobs }
     }
 }
 

@@ -5,6 +5,7 @@ mod continuation;
 mod families;
 mod lines;
 mod listing;
+mod logprobs;
 mod models;
 mod past;
 mod prepare;

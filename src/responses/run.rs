@@ -10,14 +10,18 @@ use tokio::sync::mpsc;
 use tracing::Instrument as _;
 
 use super::{
-    CreateError, Prepared, Service, Temperature, continuation::Decision, prepare::Beginning,
-    reader::Reader, recording::Recording, running::Place,
+    CreateError, Prepared, Service, Temperature,
+    continuation::Decision,
+    prepare::Beginning,
+    reader::{Read, Reader},
+    recording::Recording,
+    running::Place,
 };
 use crate::{
     auth::Permit,
     clock::Clock,
-    conversation::{Answer, AnswerEvent, Failure, ItemStatus, Piece, Record, Status, Usage},
-    engine::{Finish, SubmitError, TokenEvent, TokenStream},
+    conversation::{Answer, AnswerEvent, Failure, ItemStatus, Record, Status, Usage},
+    engine::{Finish, GeneratedToken, SubmitError, TokenEvent, TokenStream},
     id::TokenId,
     limits,
 };
@@ -219,7 +223,7 @@ impl TurnTask {
             };
             match event {
                 Some(TokenEvent::Accepted { .. }) => {}
-                Some(TokenEvent::Token(token)) => match self.read(token.id).await {
+                Some(TokenEvent::Token(token)) => match self.read(&token).await {
                     Ok(false) => {}
                     Ok(true) => return Ending::StopText,
                     Err(Gone) => return Ending::Abandoned,
@@ -231,17 +235,20 @@ impl TurnTask {
     }
 
     /// Takes a token; says whether a stop text ends the answer.
-    async fn read(&mut self, token: TokenId) -> Result<bool, Gone> {
+    async fn read(&mut self, token: &GeneratedToken) -> Result<bool, Gone> {
         self.usage.output_tokens += 1;
-        self.recording.generated(token);
+        self.recording.generated(token.id);
         let read = self.reader.token(token);
-        self.add(read.pieces).await?;
-        Ok(read.stopped)
+        let stopped = read.stopped;
+        self.add(read).await?;
+        Ok(stopped)
     }
 
-    async fn add(&mut self, pieces: Vec<Piece>) -> Result<(), Gone> {
-        for piece in pieces {
-            let events = self.answer.push(piece);
+    async fn add(&mut self, read: Read) -> Result<(), Gone> {
+        let mut logprobs = read.logprobs.into_iter();
+        for piece in read.pieces {
+            let logprobs = logprobs.next().unwrap_or_default();
+            let events = self.answer.push_likely(piece, logprobs);
             self.tell(events).await?;
         }
         Ok(())

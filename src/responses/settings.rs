@@ -90,7 +90,7 @@ pub fn settle(
             .map(|&(id, bias)| (id, bias as f32))
             .collect::<Arc<[_]>>(),
         seed: wishes.seed.unwrap_or(seed),
-        top_logprobs: 0,
+        logprobs: wishes.logprobs,
     };
     (settings, params)
 }

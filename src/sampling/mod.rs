@@ -2,8 +2,8 @@
 //!
 //! The steps, in this order:
 //!
-//! 1. The model's own distribution (softmax of the logits as they came) gives the reported log
-//!    probabilities; nothing below changes them.
+//! 1. The model's own distribution (softmax of the logits as they came) gives the log probabilities,
+//!    where they are to be reported; nothing below changes them.
 //! 2. Repetition penalty over the prompt and the answer so far, then presence and frequency
 //!    penalties over the answer so far.
 //! 3. Logit bias.
@@ -23,5 +23,5 @@ mod softmax;
 mod workspace;
 
 pub use params::SamplingParams;
-pub use sampler::{Choice, Sampler, SamplingError};
+pub use sampler::{Choice, Logprobs, Sampler, SamplingError};
 pub use workspace::Workspace;

@@ -25,8 +25,8 @@ pub struct SamplingParams {
     pub logit_bias: Arc<[(TokenId, f32)]>,
     /// With a token's position, decides every random number.
     pub seed: u64,
-    /// Number of likeliest alternatives reported with each token, at most 20.
-    pub top_logprobs: u8,
+    /// Whether log probabilities are reported, and of how many of the likeliest tokens, at most 20.
+    pub logprobs: Option<u8>,
 }
 
 impl Default for SamplingParams {
@@ -41,7 +41,7 @@ impl Default for SamplingParams {
             frequency_penalty: 0.0,
             logit_bias: Arc::new([]),
             seed: 0,
-            top_logprobs: 0,
+            logprobs: None,
         }
     }
 }

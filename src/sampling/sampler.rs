@@ -14,9 +14,15 @@ use crate::id::TokenId;
 pub struct Choice {
     /// Which token.
     pub id: TokenId,
-    /// Natural logarithm of its probability under the model, before penalties, bias, temperature
-    /// and filters.
-    pub logprob: f32,
+    /// How likely it was, if that is asked for.
+    pub logprobs: Option<Logprobs>,
+}
+
+/// How likely a token was under the model, before penalties, bias, temperature and filters.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Logprobs {
+    /// Natural logarithm of its probability.
+    pub chosen: f32,
     /// The likeliest tokens with theirs, best first; as many as asked for.
     pub top: Vec<(TokenId, f32)>,
 }
@@ -58,7 +64,6 @@ impl Sampler {
         position: u64,
         work: &mut Workspace,
     ) -> Result<Choice, SamplingError> {
-        let model = Distribution::of(logits)?;
         work.fill(logits);
         self.history.penalize(&self.params, work);
         for &(id, bias) in self.params.logit_bias.iter() {
@@ -66,10 +71,11 @@ impl Sampler {
         }
         let id = self.pick(position, work)?;
         self.history.push(id);
+        let likeliest = self.params.logprobs.map(usize::from);
+        let logprobs = likeliest.map(|count| logprobs(logits, id, count));
         Ok(Choice {
             id,
-            logprob: model.logprob(logits[id as usize]),
-            top: model.likeliest(logits, usize::from(self.params.top_logprobs)),
+            logprobs: logprobs.transpose()?,
         })
     }
 
@@ -90,6 +96,14 @@ impl Sampler {
             .map(|candidate| (candidate.id, candidate.weight));
         draw(weights, point * total)
     }
+}
+
+fn logprobs(logits: &[f32], chosen: TokenId, count: usize) -> Result<Logprobs, SamplingError> {
+    let model = Distribution::of(logits)?;
+    Ok(Logprobs {
+        chosen: model.logprob(logits[chosen as usize]),
+        top: model.likeliest(logits, count),
+    })
 }
 
 #[cfg(test)]
@@ -226,23 +240,23 @@ mod tests {
         let params = SamplingParams {
             temperature: 0.0,
             logit_bias: Arc::new([(2, 100.0)]),
-            top_logprobs: 2,
+            logprobs: Some(2),
             ..SamplingParams::default()
         };
         let mut work = Workspace::default();
         let choice = Sampler::new(params, &[])
             .choose(&LOGITS, 0, &mut work)
             .expect("finite");
+        let Some(Logprobs { chosen, top }) = choice.logprobs else {
+            panic!("none, though asked for");
+        };
         let expected = softmax(&LOGITS.map(f64::from));
         let close =
             |logprob: f32, id: u32| (f64::from(logprob) - expected[id as usize].ln()).abs() < 1e-6;
         assert_eq!(choice.id, 2);
-        assert!(close(choice.logprob, 2));
-        assert_eq!(
-            choice.top.iter().map(|&(id, _)| id).collect::<Vec<_>>(),
-            [1, 3]
-        );
-        assert!(choice.top.iter().all(|&(id, logprob)| close(logprob, id)));
+        assert!(close(chosen, 2));
+        assert_eq!(top.iter().map(|&(id, _)| id).collect::<Vec<_>>(), [1, 3]);
+        assert!(top.iter().all(|&(id, logprob)| close(logprob, id)));
     }
 
     #[test]
@@ -302,6 +316,7 @@ mod tests {
         ) {
             let params = SamplingParams {
                 temperature, top_p, top_k, min_p, repetition_penalty, presence_penalty, seed,
+                logprobs: Some(0),
                 ..SamplingParams::default()
             };
             let mut work = Workspace::default();
@@ -311,7 +326,8 @@ mod tests {
             };
             let first = run();
             prop_assert!(first.iter().all(|choice| (choice.id as usize) < logits.len()));
-            prop_assert!(first.iter().all(|choice| choice.logprob <= 0.0));
+            let likely = |choice: &Choice| choice.logprobs.as_ref().is_some_and(|it| it.chosen <= 0.0);
+            prop_assert!(first.iter().all(likely));
             prop_assert_eq!(first, run(), "the same again");
         }
     }

@@ -38,14 +38,18 @@ impl Detokenizer {
         }
     }
 
+    /// The bytes that `id` would add now, whole characters or not.
+    #[must_use]
+    pub fn bytes_of(&self, id: TokenId) -> &[u8] {
+        stripped(self.tokenizer.0.vocabulary.shown_bytes(id), self.at_start)
+    }
+
     /// The whole characters that `id` completes. Control tokens and unknown ids write nothing.
     pub fn push(&mut self, id: TokenId) -> String {
-        let mut bytes = self.tokenizer.0.vocabulary.shown_bytes(id);
-        if self.at_start && !bytes.is_empty() {
-            bytes = bytes.strip_prefix(b" ").unwrap_or(bytes);
-            self.at_start = false;
-        }
-        self.pending.extend_from_slice(bytes);
+        let bytes = self.tokenizer.0.vocabulary.shown_bytes(id);
+        self.pending
+            .extend_from_slice(stripped(bytes, self.at_start));
+        self.at_start &= bytes.is_empty();
         self.take_whole()
     }
 
@@ -63,6 +67,14 @@ impl Detokenizer {
         let whole = mem::replace(&mut self.pending, rest);
         String::from_utf8(whole)
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+    }
+}
+
+/// A token's bytes, the first one's without its leading space.
+fn stripped(bytes: &[u8], at_start: bool) -> &[u8] {
+    match at_start {
+        true => bytes.strip_prefix(b" ").unwrap_or(bytes),
+        false => bytes,
     }
 }
 

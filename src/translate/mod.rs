@@ -4,6 +4,7 @@ pub mod chat;
 pub mod choices;
 pub mod completions;
 pub mod inbound;
+mod logprobs;
 pub mod outbound;
 pub mod page;
 pub mod parse;

@@ -2,10 +2,11 @@
 
 use jiff::Timestamp;
 
+use super::logprobs;
 use crate::{
     conversation::{
-        Failure, FunctionTool, ItemStatus, Output, OutputItem, Record, Status, ToolChoice,
-        Truncation, Usage, Verbosity,
+        Failure, FunctionTool, ItemStatus, Output, OutputItem, Record, Status, TokenLogprobs,
+        ToolChoice, Truncation, Usage, Verbosity,
     },
     wire::{ErrorObject, Response, response as wire},
 };
@@ -52,7 +53,7 @@ pub fn response(record: &Record) -> Response {
         top_p: record.settings.top_p,
         presence_penalty: record.settings.presence_penalty,
         frequency_penalty: record.settings.frequency_penalty,
-        top_logprobs: 0,
+        top_logprobs: turn.sampling.logprobs.unwrap_or(0),
         max_output_tokens: turn.max_output_tokens,
         store: turn.store,
         background: false,
@@ -74,7 +75,7 @@ pub fn item(item: &OutputItem) -> wire::OutputItem {
             id,
             status,
             role: "assistant",
-            content: vec![text_part(text.clone())],
+            content: vec![text_part(text.clone(), &item.logprobs)],
         },
         Output::Reasoning(text) => wire::OutputItem::Reasoning {
             id,
@@ -146,11 +147,11 @@ fn item_status(status: ItemStatus) -> &'static str {
 }
 
 /// The part that a message has.
-pub(super) fn text_part(text: String) -> wire::OutputPart {
+pub(super) fn text_part(text: String, likely: &[TokenLogprobs]) -> wire::OutputPart {
     wire::OutputPart::OutputText {
         text,
         annotations: [],
-        logprobs: [],
+        logprobs: logprobs::in_part(likely),
     }
 }
 

@@ -47,7 +47,7 @@ fn role(role: Role) -> &'static str {
 }
 
 fn content(message: &Message) -> Value {
-    let output_part = |Part::Text(text): &Part| json!(outbound::text_part(text.clone()));
+    let output_part = |Part::Text(text): &Part| json!(outbound::text_part(text.clone(), &[]));
     match message.role {
         Role::Assistant => message.content.iter().map(output_part).collect(),
         Role::System | Role::User => input_parts(&message.content),

@@ -4,9 +4,9 @@
 //! [`Answer`](crate::conversation::Answer) are nested by construction, and the terminal event takes
 //! the machine away.
 
-use super::outbound;
+use super::{logprobs, outbound};
 use crate::{
-    conversation::{AnswerEvent, Output, OutputItem, Record, Status},
+    conversation::{AnswerEvent, Output, OutputItem, Record, Status, TokenLogprobs},
     wire::{Event, EventBody, response as wire},
 };
 
@@ -58,7 +58,9 @@ impl Events {
     pub fn answer(&mut self, event: AnswerEvent) -> Vec<Event> {
         match event {
             AnswerEvent::Opened { index, item } => self.opened(index, item),
-            AnswerEvent::Grown { delta } => self.grown(delta).into_iter().collect(),
+            AnswerEvent::Grown { delta, logprobs } => {
+                self.grown(delta, &logprobs).into_iter().collect()
+            }
             AnswerEvent::Closed { index, item } => self.closed(index, &item),
         }
     }
@@ -87,7 +89,7 @@ impl Events {
 
     fn opened(&mut self, index: usize, item: OutputItem) -> Vec<Event> {
         let (kind, part) = match item.content {
-            Output::Message(_) => (Kind::Message, Some(outbound::text_part(String::new()))),
+            Output::Message(_) => (Kind::Message, Some(outbound::text_part(String::new(), &[]))),
             Output::Reasoning(_) => (
                 Kind::Reasoning,
                 Some(outbound::reasoning_part(String::new())),
@@ -111,7 +113,7 @@ impl Events {
         events
     }
 
-    fn grown(&mut self, delta: String) -> Option<Event> {
+    fn grown(&mut self, delta: String, logprobs: &[TokenLogprobs]) -> Option<Event> {
         let open = self.open.as_ref()?;
         let (item_id, output_index) = (open.id.clone(), open.index);
         let content_index = CONTENT_INDEX;
@@ -123,7 +125,7 @@ impl Events {
                     output_index,
                     content_index,
                     delta,
-                    logprobs: [],
+                    logprobs: logprobs::in_event(logprobs),
                 },
             ),
             Kind::Reasoning => (
@@ -194,9 +196,9 @@ fn done(
                 output_index,
                 content_index,
                 text: text.clone(),
-                logprobs: [],
+                logprobs: logprobs::in_event(&item.logprobs),
             },
-            Some(outbound::text_part(text.clone())),
+            Some(outbound::text_part(text.clone(), &item.logprobs)),
         ),
         Output::Reasoning(text) => (
             "response.reasoning_text.done",

@@ -127,8 +127,44 @@ pub struct ChatCompletion {
 pub struct ChatChoice {
     pub index: usize,
     pub message: AssistantMessage,
-    pub logprobs: Option<()>,
+    pub logprobs: Option<ChatLogprobs>,
     pub finish_reason: &'static str,
+}
+
+/// How likely the tokens of a message were.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[expect(
+    missing_docs,
+    reason = "the fields are OpenAI's and documented in docs/api.md"
+)]
+pub struct ChatLogprobs {
+    pub content: Vec<ChatTokenLogprob>,
+    pub refusal: Option<()>,
+}
+
+/// How likely a token was, and the likeliest in its place.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[expect(
+    missing_docs,
+    reason = "the fields are OpenAI's and documented in docs/api.md"
+)]
+pub struct ChatTokenLogprob {
+    pub token: String,
+    pub bytes: Option<Vec<u8>>,
+    pub logprob: f32,
+    pub top_logprobs: Vec<ChatTopLogprob>,
+}
+
+/// How likely a token was.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[expect(
+    missing_docs,
+    reason = "the fields are OpenAI's and documented in docs/api.md"
+)]
+pub struct ChatTopLogprob {
+    pub token: String,
+    pub bytes: Option<Vec<u8>>,
+    pub logprob: f32,
 }
 
 /// What the model says.
@@ -172,7 +208,7 @@ pub struct ChatChunk {
 pub struct ChunkChoice {
     pub index: usize,
     pub delta: Delta,
-    pub logprobs: Option<()>,
+    pub logprobs: Option<ChatLogprobs>,
     pub finish_reason: Option<&'static str>,
 }
 

@@ -119,7 +119,7 @@ pub struct Completion {
 }
 
 /// One of the answers to a request, or what is new of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[expect(
     missing_docs,
     reason = "the fields are OpenAI's and documented in docs/api.md"
@@ -127,6 +127,19 @@ pub struct Completion {
 pub struct CompletionChoice {
     pub index: usize,
     pub text: String,
-    pub logprobs: Option<()>,
+    pub logprobs: Option<CompletionLogprobs>,
     pub finish_reason: Option<&'static str>,
+}
+
+/// How likely the tokens of a text were, one element of each list for each token.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[expect(
+    missing_docs,
+    reason = "the fields are OpenAI's and documented in docs/api.md"
+)]
+pub struct CompletionLogprobs {
+    pub tokens: Vec<String>,
+    pub token_logprobs: Vec<f32>,
+    pub top_logprobs: Vec<BTreeMap<String, f32>>,
+    pub text_offset: Vec<usize>,
 }

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{
     ErrorObject, Response,
-    response::{OutputItem, OutputPart},
+    response::{OutputItem, OutputPart, TokenLogprob},
 };
 
 /// One event: its name, its number, and what it carries.
@@ -46,14 +46,14 @@ pub enum EventBody {
         output_index: usize,
         content_index: usize,
         delta: String,
-        logprobs: [(); 0],
+        logprobs: Vec<TokenLogprob>,
     },
     TextDone {
         item_id: String,
         output_index: usize,
         content_index: usize,
         text: String,
-        logprobs: [(); 0],
+        logprobs: Vec<TokenLogprob>,
     },
     ReasoningDelta {
         item_id: String,

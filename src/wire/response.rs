@@ -115,7 +115,7 @@ pub struct ReasoningConfig {
 }
 
 /// One item of `output`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[expect(
     missing_docs,
@@ -143,8 +143,37 @@ pub enum OutputItem {
     },
 }
 
+/// How likely a token was, and the likeliest in its place.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[expect(
+    missing_docs,
+    reason = "the fields are OpenAI's and documented in docs/api.md"
+)]
+pub struct TokenLogprob {
+    pub token: String,
+    /// Left out of the events of a stream.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<Vec<u8>>,
+    pub logprob: f32,
+    pub top_logprobs: Vec<TopLogprob>,
+}
+
+/// How likely a token was.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[expect(
+    missing_docs,
+    reason = "the fields are OpenAI's and documented in docs/api.md"
+)]
+pub struct TopLogprob {
+    pub token: String,
+    /// Left out of the events of a stream.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<Vec<u8>>,
+    pub logprob: f32,
+}
+
 /// One part of an output item's `content`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[expect(
     missing_docs,
@@ -154,7 +183,7 @@ pub enum OutputPart {
     OutputText {
         text: String,
         annotations: [(); 0],
-        logprobs: [(); 0],
+        logprobs: Vec<TokenLogprob>,
     },
     ReasoningText {
         text: String,

@@ -6,6 +6,7 @@ mod chat;
 mod completions;
 mod create;
 mod endings;
+mod logprobs;
 mod metrics;
 mod refusals;
 mod routes;

@@ -107,6 +107,36 @@ def completions():
     assert "".join(chunk.choices[0].text for chunk in stream) == TEXT
 
 
+def logprobs():
+    asked = dict(model="greeter", input="Hi", include=["message.output_text.logprobs"], top_logprobs=2)
+    raw = client.responses.with_raw_response.create(**asked)
+    part = Response.model_validate_json(raw.text, strict=True).output[0].content[0]
+    assert b"".join(bytes(token.bytes) for token in part.logprobs).decode() == TEXT
+    assert all(len(token.top_logprobs) == 2 for token in part.logprobs)
+    with client.responses.with_streaming_response.create(**asked, stream=True) as response:
+        datas = [line[6:] for line in response.iter_lines() if line.startswith("data: ")]
+    events = [event_type.validate_json(data, strict=True) for data in datas]
+    tokens = [t.token for e in events if e.type == "response.output_text.delta" for t in e.logprobs]
+    assert tokens == [token.token for token in part.logprobs]
+    assert events[-1].response.output[0].content[0].logprobs == part.logprobs
+    with client.responses.stream(**asked) as events:
+        assert events.get_final_response().output[0].content[0].logprobs == part.logprobs
+    asked = dict(
+        model="greeter", messages=[{"role": "user", "content": "Hi"}], logprobs=True, top_logprobs=2
+    )
+    raw = client.chat.completions.with_raw_response.create(**asked)
+    content = ChatCompletion.model_validate_json(raw.text, strict=True).choices[0].logprobs.content
+    assert b"".join(bytes(token.bytes) for token in content).decode() == TEXT
+    with client.chat.completions.stream(**asked) as events:
+        assert events.get_final_completion().choices[0].logprobs.content == content
+    raw = client.completions.with_raw_response.create(
+        model="greeter", prompt="a", logprobs=2, max_tokens=99
+    )
+    shown = Completion.model_validate_json(raw.text, strict=True).choices[0].logprobs
+    assert len(shown.tokens) == len(shown.token_logprobs) == len(shown.text_offset) > 3
+    assert all(len(top) == 2 for top in shown.top_logprobs)
+
+
 def cancel_and_count():
     with client.responses.create(model="greeter", input="Hi", stream=True) as stream:
         created = next(iter(stream)).response
@@ -179,6 +209,6 @@ def failure():
         raise AssertionError("the failure of a chat's stream goes unnoticed")
 
 
-for check in [create, options, raw_stream, stream, chat, completions, cancel_and_count, stored, models, errors, failure]:
+for check in [create, options, raw_stream, stream, chat, completions, logprobs, cancel_and_count, stored, models, errors, failure]:
     check()
     print(f"{check.__name__}: fine")

@@ -31,6 +31,7 @@ async fn answer(engine: &EngineHandle, prompt: &[u32]) -> (usize, Vec<GeneratedT
         max_new_tokens: 12,
         sampling: SamplingParams {
             temperature: 0.0,
+            logprobs: Some(0),
             ..SamplingParams::default()
         },
         end_tokens: [].into(),
@@ -56,7 +57,8 @@ fn ids(tokens: &[GeneratedToken]) -> Vec<u32> {
 fn assert_same(what: &str, got: &[GeneratedToken], expected: &[GeneratedToken]) {
     assert_eq!(ids(got), ids(expected), "{what}");
     let logprobs = |tokens: &[GeneratedToken]| -> Vec<f32> {
-        tokens.iter().map(|token| token.logprob).collect()
+        let chosen = |token: &GeneratedToken| token.logprobs.as_ref().map(|it| it.chosen);
+        tokens.iter().filter_map(chosen).collect()
     };
     assert_close(what, &logprobs(got), &logprobs(expected), 1e-4);
 }

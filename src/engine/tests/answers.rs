@@ -1,6 +1,7 @@
 //! What jobs answer and how they end.
 
 use super::{noise::NoiseExecutor, *};
+use crate::sampling::Logprobs;
 
 #[tokio::test]
 async fn concurrent_jobs_get_their_own_answers() {
@@ -71,7 +72,7 @@ async fn answers_end_where_they_must() {
 async fn alternatives_come_with_their_probabilities() {
     let engine = engine(EngineOptions::default(), echo());
     let sampling = SamplingParams {
-        top_logprobs: 3,
+        logprobs: Some(3),
         ..job([]).sampling
     };
     let mut stream = engine
@@ -85,9 +86,10 @@ async fn alternatives_come_with_their_probabilities() {
         panic!("no token");
     };
     assert_eq!(token.id, 6);
-    assert_eq!(token.top[0], (6, token.logprob));
-    assert_eq!(token.top.len(), 3);
-    assert!(token.logprob > -1e-6 && token.top[1].1 < -80.0);
+    let Logprobs { chosen, top } = token.logprobs.expect("log probabilities");
+    assert_eq!(top[0], (6, chosen));
+    assert_eq!(top.len(), 3);
+    assert!(chosen > -1e-6 && top[1].1 < -80.0);
 }
 
 /// A job for [`NoiseExecutor`]: a prompt of some length, everything random, every penalty on.

@@ -3,11 +3,14 @@
 use serde_json::Value;
 
 use crate::{
-    conversation::{Head, Item, Message, Part, Role, ToolChoice, ToolRules, Truncation, Turn},
+    conversation::{
+        Head, Item, Message, Part, Role, SamplingWishes, ToolChoice, ToolRules, Truncation, Turn,
+    },
     limits,
     translate::{
         Code, Refusal,
         inbound::{self, SamplingFields},
+        logprobs,
     },
     wire::chat::{ChatMessage, ChatRequest},
 };
@@ -30,7 +33,10 @@ pub struct Chat {
 pub fn chat(request: ChatRequest) -> Result<Chat, Refusal> {
     refuse_absent(&request)?;
     let turn = Turn {
-        sampling: inbound::wishes(&sampling(&request))?,
+        sampling: SamplingWishes {
+            logprobs: asked_logprobs(&request)?,
+            ..inbound::wishes(&sampling(&request))?
+        },
         tool_rules: ToolRules {
             choice: ToolChoice::Auto,
             parallel: request.parallel_tool_calls.unwrap_or(true),
@@ -86,6 +92,18 @@ fn sampling(request: &ChatRequest) -> SamplingFields<'_> {
         frequency_penalty: request.frequency_penalty,
         logit_bias: request.logit_bias.as_ref(),
         seed: request.seed,
+    }
+}
+
+fn asked_logprobs(request: &ChatRequest) -> Result<Option<u8>, Refusal> {
+    let top = logprobs::count("top_logprobs", request.top_logprobs)?.unwrap_or(0);
+    match request.logprobs {
+        Some(true) => Ok(Some(top)),
+        _ if top == 0 => Ok(None),
+        _ => Err(Refusal::invalid(
+            "top_logprobs",
+            "`top_logprobs` needs `logprobs` to be true.",
+        )),
     }
 }
 
@@ -147,8 +165,6 @@ fn refuse_absent(request: &ChatRequest) -> Result<(), Refusal> {
         ("tools", is_some(&request.tools)),
         ("functions", is_some(&request.functions)),
         ("function_call", request.function_call.is_some()),
-        ("logprobs", request.logprobs == Some(true)),
-        ("top_logprobs", request.top_logprobs.is_some_and(|n| n != 0)),
         ("reasoning_effort", request.reasoning_effort.is_some()),
         (
             "chat_template_kwargs",
@@ -281,7 +297,8 @@ mod tests {
             ("temperature", json!(3), "temperature"),
             ("tools", json!([{}]), "tools"),
             ("tool_choice", json!("required"), "tool_choice"),
-            ("logprobs", json!(true), "logprobs"),
+            ("top_logprobs", json!(3), "top_logprobs"),
+            ("top_logprobs", json!(21), "top_logprobs"),
             (
                 "response_format",
                 json!({"type": "json_object"}),

@@ -2,6 +2,7 @@
 
 use crate::{
     conversation::{Output, OutputItem, Record, Status, Usage},
+    translate::logprobs,
     wire::chat::{
         AssistantMessage, ChatChoice, ChatCompletion, ChatUsage, CompletionTokensDetails,
         PromptTokensDetails,
@@ -37,7 +38,10 @@ fn choice((index, record): (usize, &Record)) -> ChatChoice {
             refusal: None,
             annotations: [],
         },
-        logprobs: None,
+        logprobs: record.turn.sampling.logprobs.map(|_| {
+            let tokens = record.output.iter().flat_map(|item| &item.logprobs);
+            logprobs::in_chat(&tokens.cloned().collect::<Vec<_>>())
+        }),
         finish_reason: finish_reason(&record.status),
     }
 }

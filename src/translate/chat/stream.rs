@@ -3,7 +3,7 @@
 use super::outbound;
 use crate::{
     conversation::{AnswerEvent, Output, Record},
-    translate::choices::Choices,
+    translate::{choices::Choices, logprobs},
     wire::chat::{ChatChunk, ChatUsage, ChunkChoice, Delta},
 };
 
@@ -97,13 +97,17 @@ impl Choices for Chunks {
                 };
                 None
             }
-            AnswerEvent::Grown { delta } => match self.answers[index] {
+            AnswerEvent::Grown { delta, logprobs } => match self.answers[index] {
                 Answer::Speaks => {
                     let delta = Delta {
                         content: Some(delta),
                         ..Delta::default()
                     };
-                    Some(self.of(index, delta, None))
+                    let mut chunk = self.of(index, delta, None);
+                    if !logprobs.is_empty() {
+                        chunk.choices[0].logprobs = Some(logprobs::in_chat(&logprobs));
+                    }
+                    Some(chunk)
                 }
                 Answer::Silent | Answer::Ended(_) => None,
             },

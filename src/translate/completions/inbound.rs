@@ -8,6 +8,7 @@ use crate::{
     translate::{
         Code, Refusal, chat,
         inbound::{self, SamplingFields},
+        logprobs,
     },
     wire::completion::{CompletionRequest, Prompts},
 };
@@ -41,7 +42,7 @@ pub fn completions(request: CompletionRequest) -> Result<Completions, Refusal> {
         let message = format!("All prompts together may have at most {most} answers.");
         return Err(Refusal::invalid("prompt", message));
     }
-    let sampling = inbound::wishes(&SamplingFields {
+    let mut sampling = inbound::wishes(&SamplingFields {
         temperature: request.temperature,
         top_p: request.top_p,
         top_k: request.top_k,
@@ -52,6 +53,7 @@ pub fn completions(request: CompletionRequest) -> Result<Completions, Refusal> {
         logit_bias: request.logit_bias.as_ref(),
         seed: request.seed,
     })?;
+    sampling.logprobs = logprobs::count("logprobs", request.logprobs)?;
     let max_tokens = inbound::at_least_one("max_tokens", request.max_tokens)?;
     let stop = inbound::stop(request.stop)?;
     let labels = inbound::labels(None, request.user, None, None)?;
@@ -123,7 +125,6 @@ fn empty(message: &str) -> Refusal {
 fn refuse_absent(request: &CompletionRequest) -> Result<(), Refusal> {
     Refusal::of_absent(&[
         ("suffix", request.suffix.is_some()),
-        ("logprobs", request.logprobs.is_some()),
         (
             "best_of",
             request
@@ -132,8 +133,10 @@ fn refuse_absent(request: &CompletionRequest) -> Result<(), Refusal> {
         ),
         (
             "echo",
-            // Only a text can be repeated as it came.
-            request.echo == Some(true) && matches!(request.prompt, Some(Prompts::Tokens(_))),
+            // Only a text can be repeated as it came, and how likely a prompt is, nobody computes.
+            request.echo == Some(true)
+                && (request.logprobs.is_some()
+                    || matches!(request.prompt, Some(Prompts::Tokens(_)))),
         ),
     ])
 }
@@ -189,7 +192,8 @@ mod tests {
             (json!({"prompt": "a", "n": 0}), "n"),
             (json!({"prompt": "a", "best_of": 2}), "best_of"),
             (json!({"prompt": "a", "suffix": "b"}), "suffix"),
-            (json!({"prompt": "a", "logprobs": 1}), "logprobs"),
+            (json!({"prompt": "a", "logprobs": 21}), "logprobs"),
+            (json!({"prompt": "a", "logprobs": 1, "echo": true}), "echo"),
             (json!({"prompt": [1], "echo": true}), "echo"),
             (json!({"prompt": "a", "max_tokens": 0}), "max_tokens"),
         ] {

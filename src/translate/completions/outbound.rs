@@ -5,6 +5,7 @@ use crate::{
     translate::{
         chat::{self, finish_reason},
         choices::Choices,
+        logprobs,
     },
     wire::{
         chat::ChatUsage,
@@ -25,7 +26,10 @@ pub fn completion(records: &[Record], answers: usize, echo: bool) -> Option<Comp
         CompletionChoice {
             index,
             text: repeated.into_iter().chain(said).collect(),
-            logprobs: None,
+            logprobs: record.turn.sampling.logprobs.map(|_| {
+                let tokens = record.output.iter().flat_map(|item| &item.logprobs);
+                logprobs::in_completion(&tokens.cloned().collect::<Vec<_>>(), 0).0
+            }),
             finish_reason: Some(finish_reason(&record.status)),
         }
     });
@@ -76,6 +80,8 @@ pub struct Chunks {
     answers: usize,
     include_usage: bool,
     ended: Vec<Option<Record>>,
+    /// How many characters of each answer have been told with their tokens.
+    offsets: Vec<usize>,
 }
 
 impl Chunks {
@@ -95,6 +101,7 @@ impl Chunks {
             answers,
             include_usage,
             ended: vec![None; records.len()],
+            offsets: vec![0; records.len()],
         };
         let repeated = records.iter().enumerate().filter_map(|(index, record)| {
             let text = echoed(record, echo)?;
@@ -124,7 +131,15 @@ impl Choices for Chunks {
     fn answer(&mut self, index: usize, event: AnswerEvent) -> Option<Completion> {
         // Without a template there is nothing but text.
         match event {
-            AnswerEvent::Grown { delta } => Some(self.of(index, delta, None)),
+            AnswerEvent::Grown { delta, logprobs } => {
+                let mut chunk = self.of(index, delta, None);
+                if !logprobs.is_empty() {
+                    let (shown, end) = logprobs::in_completion(&logprobs, self.offsets[index]);
+                    self.offsets[index] = end;
+                    chunk.choices[0].logprobs = Some(shown);
+                }
+                Some(chunk)
+            }
             AnswerEvent::Opened { .. } | AnswerEvent::Closed { .. } => None,
         }
     }

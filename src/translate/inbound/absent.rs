@@ -29,17 +29,13 @@ pub(super) fn refuse(request: &CreateRequest) -> Result<(), Refusal> {
                 .as_ref()
                 .is_some_and(|tools| !tools.is_empty()),
         ),
-        (
-            "top_logprobs",
-            request.top_logprobs.is_some_and(|count| count != 0),
-        ),
     ])?;
     refuse_tool_choice(request.tool_choice.as_ref())?;
     let format = request.text.as_ref().and_then(|text| text.format.as_ref());
     if let Some(format) = format {
         refuse_format("text.format", format.kind.as_deref())?;
     }
-    refuse_include(request.include.as_deref().unwrap_or_default())
+    Ok(())
 }
 
 fn refuse_tool_choice(choice: Option<&Value>) -> Result<(), Refusal> {
@@ -76,18 +72,5 @@ pub(in crate::translate) fn refuse_format(param: &str, kind: Option<&str>) -> Re
             format!("`{param}.type` must be `text`, not `{other}`."),
         )),
         None => Err(Refusal::missing(format!("{param}.type"))),
-    }
-}
-
-fn refuse_include(include: &[String]) -> Result<(), Refusal> {
-    // Clients that store nothing ask for encrypted reasoning; there is none to send.
-    let refused = |name: &String| name != "reasoning.encrypted_content";
-    match include.iter().position(refused) {
-        None => Ok(()),
-        Some(at) => {
-            let message = format!("`include` of `{}` is not supported.", include[at]);
-            let param = format!("include[{at}]");
-            Err(Refusal::of(Code::UnsupportedParameter, param, message))
-        }
     }
 }

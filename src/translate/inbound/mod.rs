@@ -1,6 +1,7 @@
 //! Requests → the domain, or a refusal that names the parameter by its path.
 
 mod absent;
+mod include;
 mod input;
 mod labels;
 mod sampling;
@@ -24,8 +25,10 @@ use crate::{
 /// The first thing that is wrong.
 pub fn turn(request: CreateRequest) -> Result<Turn, Refusal> {
     absent::refuse(&request)?;
+    let mut sampling = wishes(&SamplingFields::from(&request))?;
+    include::apply(&request, &mut sampling)?;
     let turn = Turn {
-        sampling: wishes(&SamplingFields::from(&request))?,
+        sampling,
         tool_rules: tool_rules(&request)?,
         verbosity: verbosity(
             "text.verbosity",

@@ -48,6 +48,7 @@ pub(in crate::translate) fn wishes(
         frequency_penalty: within("frequency_penalty", request.frequency_penalty, -2.0..=2.0)?,
         logit_bias: logit_bias(request.logit_bias)?,
         seed: request.seed.map(i64::cast_unsigned),
+        logprobs: None,
     })
 }
 

@@ -1,0 +1,22 @@
+//! How likely the tokens of an answer were.
+
+/// A token of an answer and what else the model might have said.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TokenLogprobs {
+    /// The token that was chosen.
+    pub chosen: LikelyToken,
+    /// The likeliest tokens in its place, best first; as many as asked for.
+    pub top: Vec<LikelyToken>,
+}
+
+/// A token with its probability under the model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LikelyToken {
+    /// What it says: of a control token its spelling, of bytes that are no text `bytes:\xe2\x82`.
+    pub text: String,
+    /// What it adds to the text: nothing if it is a control token.
+    pub bytes: Vec<u8>,
+    /// Natural logarithm of its probability before penalties, bias, temperature, filters and
+    /// grammars; never below -9999.
+    pub logprob: f32,
+}

@@ -1,0 +1,26 @@
+//! What else a response is to hold.
+
+use crate::{
+    conversation::SamplingWishes,
+    translate::{Code, Refusal, logprobs},
+    wire::CreateRequest,
+};
+
+const LOGPROBS: &str = "message.output_text.logprobs";
+
+/// Adds what `include` and `top_logprobs` ask for.
+pub(super) fn apply(request: &CreateRequest, wishes: &mut SamplingWishes) -> Result<(), Refusal> {
+    let include = request.include.as_deref().unwrap_or_default();
+    for (at, name) in include.iter().enumerate() {
+        // Clients that store nothing ask for encrypted reasoning; there is none to send.
+        if name != LOGPROBS && name != "reasoning.encrypted_content" {
+            let message = format!("`include` of `{name}` is not supported.");
+            let param = format!("include[{at}]");
+            return Err(Refusal::of(Code::UnsupportedParameter, param, message));
+        }
+    }
+    let top = logprobs::count("top_logprobs", request.top_logprobs)?;
+    let asked = include.iter().any(|name| name == LOGPROBS);
+    wishes.logprobs = asked.then(|| top.unwrap_or(0));
+    Ok(())
+}
