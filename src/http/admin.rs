@@ -6,16 +6,30 @@ use serde_json::json;
 use super::{
     AppState,
     error::ApiError,
+    openapi::{BadRequest, Guarded, Served},
     stored::{self, Pairs},
 };
 use crate::{
     responses::Summary,
     session::LogError,
     translate::{Code, Refusal, page::Page},
-    wire::ItemList,
+    wire::{ItemList, values::PageQuery},
 };
 
 /// `GET /v1/admin/responses`: the responses of the key `owner`, or of none; newest first.
+#[utoipa::path(
+    get,
+    path = "/v1/admin/responses",
+    tag = "operations",
+    operation_id = "listResponses",
+    summary = "Everybody's responses",
+    description = "For administrators: the responses of one key, or of none, newest first. `order` may only be `desc`.",
+    params(("owner" = Option<String>, Query, description = "The id of the key that created them"), PageQuery),
+    responses(
+        (status = 200, description = "A page of responses, in few words each", body = ItemList),
+        Guarded, BadRequest, Served,
+    ),
+)]
 pub(super) async fn responses(
     State(state): State<AppState>,
     query: Pairs,

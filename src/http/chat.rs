@@ -12,6 +12,7 @@ use super::{
     body::JsonBody,
     choices::{self, Started},
     error::ApiError,
+    openapi::{Guarded, Named, Served},
     responses,
 };
 use crate::{
@@ -22,10 +23,28 @@ use crate::{
         chat::{self, Chat, Chunks},
         parse,
     },
-    wire::chat::ChatRequest,
+    wire::chat::{ChatChunk, ChatCompletion, ChatRequest},
 };
 
 /// `POST /v1/chat/completions`. Every check comes before the first byte of a stream.
+#[utoipa::path(
+    post,
+    path = "/v1/chat/completions",
+    tag = "chat",
+    operation_id = "createChatCompletion",
+    summary = "Answer a chat",
+    description = "Generates answers to a conversation, which come whole, or with `stream` in chunks.",
+    request_body = ChatRequest,
+    responses(
+        (
+            status = 200,
+            description = "The completion, or its chunks",
+            content((ChatCompletion = "application/json"), (ChatChunk = "text/event-stream")),
+            headers(("x-stemma-warm" = u64, description = "Tokens of the prompt that were in the prefix cache")),
+        ),
+        Guarded, Named, Served,
+    ),
+)]
 pub(super) async fn create(
     State(state): State<AppState>,
     Extension(caller): Extension<Caller>,

@@ -12,6 +12,7 @@ use super::{
     body::JsonBody,
     choices::{self, Started},
     error::ApiError,
+    openapi::{Guarded, Named, Served},
     responses,
 };
 use crate::{
@@ -21,10 +22,28 @@ use crate::{
         completions::{self, Chunks, Completions},
         parse,
     },
-    wire::completion::CompletionRequest,
+    wire::completion::{Completion, CompletionRequest},
 };
 
 /// `POST /v1/completions`. Every check comes before the first byte of a stream.
+#[utoipa::path(
+    post,
+    path = "/v1/completions",
+    tag = "completions",
+    operation_id = "createCompletion",
+    summary = "Continue texts",
+    description = "Continues texts as they stand, without a chat template.",
+    request_body = CompletionRequest,
+    responses(
+        (
+            status = 200,
+            description = "The completion, or its chunks",
+            content((Completion = "application/json"), (Completion = "text/event-stream")),
+            headers(("x-stemma-warm" = u64, description = "Tokens of the first prompt that were in the prefix cache")),
+        ),
+        Guarded, Named, Served,
+    ),
+)]
 pub(super) async fn create(
     State(state): State<AppState>,
     Extension(caller): Extension<Caller>,

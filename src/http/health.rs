@@ -1,15 +1,29 @@
 //! Whether the server is alive.
 
 use axum::{Json, extract::State};
-use serde_json::{Value, json};
 
-use super::{AppState, error::ApiError};
+use super::{
+    AppState,
+    error::ApiError,
+    openapi::{Open, Served},
+};
+use crate::wire::Health;
 
 /// `GET /health`: every model's engine runs.
-pub(super) async fn health(State(state): State<AppState>) -> Result<Json<Value>, ApiError> {
+#[utoipa::path(
+    get,
+    path = "/health",
+    tag = "operations",
+    operation_id = "getHealth",
+    summary = "Whether the server works",
+    description = "Says that every model's engine runs.",
+    security(()),
+    responses((status = 200, description = "All is well", body = Health), Open, Served),
+)]
+pub(super) async fn health(State(state): State<AppState>) -> Result<Json<Health>, ApiError> {
     let mut models = state.service.models().iter();
     match models.find(|model| !model.engine.is_running()) {
-        None => Ok(Json(json!({"status": "ok"}))),
+        None => Ok(Json(Health { status: "ok" })),
         Some(model) => Err(ApiError::engine_stopped(&model.id)),
     }
 }

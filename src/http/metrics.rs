@@ -14,7 +14,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::{AppState, error::ApiError};
+use super::{AppState, error::ApiError, openapi::Bodiless};
 use crate::{engine::EngineStats as Stats, responses::Service};
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -56,6 +56,18 @@ pub(super) async fn count(State(state): State<AppState>, request: Request, next:
 }
 
 /// `GET /metrics`.
+#[utoipa::path(
+    get,
+    path = "/metrics",
+    tag = "operations",
+    operation_id = "getMetrics",
+    summary = "Counters and gauges",
+    description = "For administrators: what the server does and has done, in the OpenMetrics text format.",
+    responses(
+        (status = 200, description = "The figures", body = String, content_type = CONTENT_TYPE),
+        Bodiless,
+    ),
+)]
 pub(super) async fn metrics(State(state): State<AppState>) -> Result<Response, ApiError> {
     let mut registry = Registry::with_prefix("stemma");
     registry.register("http_answers", "Answers over HTTP", state.answers.clone());

@@ -12,6 +12,7 @@ mod health;
 mod intake;
 mod metrics;
 mod models;
+mod openapi;
 mod rates;
 mod request_id;
 mod responses;

@@ -5,7 +5,11 @@ use axum::{
     extract::{Path, State, rejection::PathRejection},
 };
 
-use super::{AppState, error::ApiError};
+use super::{
+    AppState,
+    error::ApiError,
+    openapi::{Guarded, Named},
+};
 use crate::{
     auth::Caller,
     responses::ServedModel,
@@ -14,6 +18,15 @@ use crate::{
 };
 
 /// `GET /v1/models`: those that the key may use.
+#[utoipa::path(
+    get,
+    path = "/v1/models",
+    tag = "models",
+    operation_id = "listModels",
+    summary = "The loaded models",
+    description = "Lists the models that the key may use.",
+    responses((status = 200, description = "The models", body = ModelList), Guarded),
+)]
 pub(super) async fn list(
     State(state): State<AppState>,
     Extension(caller): Extension<Caller>,
@@ -27,6 +40,16 @@ pub(super) async fn list(
 }
 
 /// `GET /v1/models/{id}`; ids may hold slashes.
+#[utoipa::path(
+    get,
+    path = "/v1/models/{id}",
+    tag = "models",
+    operation_id = "getModel",
+    summary = "A loaded model",
+    description = "Answers with one model. Slashes of its id may be escaped or not.",
+    params(("id" = String, Path, description = "The model's id")),
+    responses((status = 200, description = "The model", body = Model), Guarded, Named),
+)]
 pub(super) async fn retrieve(
     State(state): State<AppState>,
     Extension(caller): Extension<Caller>,

@@ -10,16 +10,43 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use super::{AppState, body::JsonBody, error::ApiError, rates, sse};
+use super::{
+    AppState,
+    body::JsonBody,
+    error::ApiError,
+    openapi::{Guarded, Named, Served},
+    rates, sse,
+};
 use crate::{
     auth::{Caller, Permit},
     conversation::Status,
     responses::{CreateError, Prepared, RunningTurn, Temperature},
     translate::{inbound, outbound, parse},
-    wire::{CreateRequest, InputTokens},
+    wire::{self, CreateRequest, InputTokens},
 };
 
 /// `POST /v1/responses`. Every check comes before the first byte of a stream.
+#[utoipa::path(
+    post,
+    path = "/v1/responses",
+    tag = "responses",
+    operation_id = "createResponse",
+    summary = "Answer",
+    description = "Generates an answer, which comes whole, or with `stream` as server-sent events.",
+    request_body = CreateRequest,
+    responses(
+        (
+            status = 200,
+            description = "The response, or its events",
+            content((wire::Response = "application/json"), (wire::Event = "text/event-stream")),
+            headers(
+                ("x-stemma-warm" = u64, description = "Tokens of the prompt that were in the prefix cache"),
+                ("x-stemma-continuation" = String, description = "Of a continuation: `warm`, `cold` or `rebuilt`"),
+            ),
+        ),
+        Guarded, Named, Served,
+    ),
+)]
 pub(super) async fn create(
     State(state): State<AppState>,
     Extension(caller): Extension<Caller>,
@@ -79,6 +106,19 @@ async fn answer(state: &AppState, caller: &Caller, body: Bytes) -> Result<Respon
 }
 
 /// `POST /v1/responses/input_tokens`: how many tokens the prompt of that request has.
+#[utoipa::path(
+    post,
+    path = "/v1/responses/input_tokens",
+    tag = "responses",
+    operation_id = "countInputTokens",
+    summary = "Count the tokens of a prompt",
+    description = "Tells how long the prompt of this request is, without generating.",
+    request_body = CreateRequest,
+    responses(
+        (status = 200, description = "The number of tokens", body = InputTokens),
+        Guarded, Named, Served,
+    ),
+)]
 pub(super) async fn input_tokens(
     State(state): State<AppState>,
     Extension(caller): Extension<Caller>,

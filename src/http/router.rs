@@ -15,7 +15,7 @@ use tracing::Level;
 
 use super::{
     AppState, admin, auth, browser, chat, completions, error, health, intake, metrics, models,
-    request_id, responses, stored,
+    openapi, request_id, responses, stored,
 };
 
 /// The API, which is served both under `/v1` and without it, to those who may come in. Nothing of a
@@ -56,6 +56,7 @@ fn metrics(state: &AppState) -> Router<AppState> {
 pub fn router(state: AppState) -> Router {
     let routes = Router::new()
         .route("/health", get(health::health))
+        .route("/openapi.json", get(openapi::document))
         .merge(metrics(&state))
         .merge(api(&state))
         .nest("/v1", api(&state))

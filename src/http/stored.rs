@@ -11,14 +11,19 @@ use axum::{
 };
 use serde_json::Value;
 
-use super::{AppState, error::ApiError, responses::blocking};
+use super::{
+    AppState,
+    error::ApiError,
+    openapi::{Guarded, Named, Served},
+    responses::blocking,
+};
 use crate::{
     auth::Caller,
     id::ResponseId,
     responses::Service,
     session::LogError,
     translate::{Code, Refusal, outbound, page::Page},
-    wire::{Deleted, ItemList},
+    wire::{self, Deleted, ItemList, values::PageQuery},
 };
 
 type IdPath = Result<Path<String>, PathRejection>;
@@ -26,6 +31,19 @@ type IdPath = Result<Path<String>, PathRejection>;
 pub(super) type Pairs = Result<Query<Vec<(String, String)>>, QueryRejection>;
 
 /// `GET /v1/responses/{id}`.
+#[utoipa::path(
+    get,
+    path = "/v1/responses/{id}",
+    tag = "responses",
+    operation_id = "getResponse",
+    summary = "A stored response",
+    description = "Answers with a stored response, as it was answered. `stream` may only be `false`.",
+    params(("id" = String, Path, description = "The response's id")),
+    responses(
+        (status = 200, description = "The response", body = wire::Response),
+        Guarded, Named, Served,
+    ),
+)]
 pub(super) async fn retrieve(
     State(state): State<AppState>,
     Extension(caller): Extension<Caller>,
@@ -39,6 +57,19 @@ pub(super) async fn retrieve(
 }
 
 /// `DELETE /v1/responses/{id}`.
+#[utoipa::path(
+    delete,
+    path = "/v1/responses/{id}",
+    tag = "responses",
+    operation_id = "deleteResponse",
+    summary = "Delete a stored response",
+    description = "Deletes a response. What continues it stays, with its conversation.",
+    params(("id" = String, Path, description = "The response's id")),
+    responses(
+        (status = 200, description = "It is deleted", body = Deleted),
+        Guarded, Named, Served,
+    ),
+)]
 pub(super) async fn delete(
     State(state): State<AppState>,
     Extension(caller): Extension<Caller>,
@@ -54,6 +85,19 @@ pub(super) async fn delete(
 }
 
 /// `POST /v1/responses/{id}/cancel`.
+#[utoipa::path(
+    post,
+    path = "/v1/responses/{id}/cancel",
+    tag = "responses",
+    operation_id = "cancelResponse",
+    summary = "Cancel a response",
+    description = "Ends a response that is in progress, and answers with what there is of it.",
+    params(("id" = String, Path, description = "The response's id")),
+    responses(
+        (status = 200, description = "The response, cancelled", body = wire::Response),
+        Guarded, Named, Served,
+    ),
+)]
 pub(super) async fn cancel(
     State(state): State<AppState>,
     Extension(caller): Extension<Caller>,
@@ -71,6 +115,19 @@ pub(super) async fn cancel(
 }
 
 /// `GET /v1/responses/{id}/input_items`.
+#[utoipa::path(
+    get,
+    path = "/v1/responses/{id}/input_items",
+    tag = "responses",
+    operation_id = "listInputItems",
+    summary = "The input of a response",
+    description = "Lists the items of a stored response's own `input`, page by page.",
+    params(("id" = String, Path, description = "The response's id"), PageQuery),
+    responses(
+        (status = 200, description = "A page of items", body = ItemList),
+        Guarded, Named, Served,
+    ),
+)]
 pub(super) async fn input_items(
     State(state): State<AppState>,
     Extension(caller): Extension<Caller>,

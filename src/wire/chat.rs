@@ -6,103 +6,170 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::{Map, Value};
+use utoipa::ToSchema;
 
-use super::request::{ContentPart, TextOrList};
+use super::{
+    request::{ContentPart, TextOrList},
+    values,
+};
 
 /// The request.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(expecting = "an object")]
-#[expect(
-    missing_docs,
-    reason = "the fields are OpenAI's and documented in docs/api.md"
-)]
 pub struct ChatRequest {
+    /// An id of `/v1/models`; may be absent when one model is loaded.
     pub model: Option<String>,
+    /// The conversation.
+    #[schema(value_type = Vec<ChatMessage>, min_items = 1)]
     pub messages: Option<Vec<ChatMessage>>,
+    /// Whether the answer comes as server-sent events, with `data: [DONE]` at their end.
+    #[schema(default = false)]
     pub stream: Option<bool>,
+    /// Of a stream only.
     pub stream_options: Option<StreamOptions>,
+    /// How many answers.
+    #[schema(minimum = 1, maximum = 16, default = 1)]
     pub n: Option<i64>,
 
+    /// Most tokens of each answer; by default what the context holds, or the server's `--max-tokens`.
+    #[schema(minimum = 1)]
     pub max_completion_tokens: Option<i64>,
+    /// The same, where `max_completion_tokens` is absent.
+    #[schema(minimum = 1)]
     pub max_tokens: Option<i64>,
+    /// 0 always takes the likeliest token.
+    #[schema(minimum = 0, maximum = 2)]
     pub temperature: Option<f64>,
+    /// Only the likeliest tokens that have this probability together are drawn from.
+    #[schema(exclusive_minimum = 0, maximum = 1)]
     pub top_p: Option<f64>,
+    /// Extension: only this many of the likeliest tokens are drawn from; 0 and -1 keep all.
+    #[schema(minimum = -1, maximum = 4_294_967_295_i64)]
     pub top_k: Option<i64>,
+    /// Extension: tokens less likely than this times the likeliest are not drawn.
+    #[schema(minimum = 0, maximum = 1)]
     pub min_p: Option<f64>,
+    /// Extension: divides the logits of tokens that were there already; 1 changes nothing.
+    #[schema(minimum = 0.1, maximum = 10)]
     pub repetition_penalty: Option<f64>,
+    /// Subtracted from the logits of tokens that the answer has already.
+    #[schema(minimum = -2, maximum = 2)]
     pub presence_penalty: Option<f64>,
+    /// Subtracted from a token's logit as often as the answer has it.
+    #[schema(minimum = -2, maximum = 2)]
     pub frequency_penalty: Option<f64>,
+    /// Token id → what is added to its logit, -100 to 100.
     pub logit_bias: Option<BTreeMap<String, f64>>,
+    /// With the same seed, prompt and settings a model draws the same.
     pub seed: Option<i64>,
+    /// Texts that end the answer and do not appear in it: one, or up to 4 of at most 256 characters.
     pub stop: Option<TextOrList<String>>,
+    /// Extension: the model's own end tokens do not end the answer.
     pub ignore_eos: Option<bool>,
+    /// Whether the choices tell how likely their tokens were.
+    #[schema(default = false)]
     pub logprobs: Option<bool>,
+    /// How many of the likeliest tokens beside each; needs `logprobs`.
+    #[schema(minimum = 0, maximum = 20)]
     pub top_logprobs: Option<i64>,
 
+    /// Empty only.
+    #[schema(value_type = Option<Vec<Object>>, max_items = 0)]
     pub tools: Option<Vec<IgnoredAny>>,
+    /// Without tools, no effect.
+    #[schema(value_type = Option<values::ToolChoice>)]
     pub tool_choice: Option<Value>,
+    /// Without tools, no effect.
     pub parallel_tool_calls: Option<bool>,
+    /// Empty only.
+    #[schema(value_type = Option<Vec<Object>>, max_items = 0)]
     pub functions: Option<Vec<IgnoredAny>>,
+    /// Not supported.
+    #[schema(ignore)]
     pub function_call: Option<Value>,
+    /// Whether the answer is free text.
     pub response_format: Option<ResponseFormat>,
+    /// Not supported.
+    #[schema(ignore)]
     pub reasoning_effort: Option<IgnoredAny>,
+    /// Not supported.
+    #[schema(ignore)]
     pub chat_template_kwargs: Option<IgnoredAny>,
+    /// No effect.
+    #[schema(value_type = Option<values::Verbosity>)]
     pub verbosity: Option<String>,
+    /// Text only.
+    #[schema(value_type = Option<Vec<values::Modality>>)]
     pub modalities: Option<Vec<String>>,
+    /// Not supported.
+    #[schema(ignore)]
     pub audio: Option<IgnoredAny>,
+    /// Not supported.
+    #[schema(ignore)]
     pub prediction: Option<IgnoredAny>,
+    /// Not supported.
+    #[schema(ignore)]
     pub web_search_options: Option<IgnoredAny>,
 
+    /// No effect: completions cannot be retrieved.
     pub store: Option<bool>,
+    /// At most 16 pairs, keys up to 64 characters, values up to 512; no effect.
+    #[schema(value_type = Option<BTreeMap<String, String>>)]
     pub metadata: Option<Map<String, Value>>,
+    /// No effect.
     pub user: Option<String>,
+    /// No effect.
     pub safety_identifier: Option<String>,
+    /// No effect.
     pub prompt_cache_key: Option<String>,
+    /// No effect.
     pub prompt_cache_retention: Option<String>,
+    /// No effect.
     pub service_tier: Option<String>,
 }
 
 /// `stream_options` of a request.
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, Deserialize, ToSchema)]
 #[serde(expecting = "an object")]
-#[expect(
-    missing_docs,
-    reason = "the fields are OpenAI's and documented in docs/api.md"
-)]
 pub struct StreamOptions {
+    /// Whether a last chunk tells token counts.
+    #[schema(default = false)]
     pub include_usage: Option<bool>,
+    /// No effect.
     pub include_obfuscation: Option<bool>,
 }
 
 /// `response_format` of a request.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(expecting = "an object")]
-#[expect(
-    missing_docs,
-    reason = "the fields are OpenAI's and documented in docs/api.md"
-)]
 pub struct ResponseFormat {
+    /// `text` only.
     #[serde(rename = "type")]
+    #[schema(value_type = values::TextFormatType)]
     pub kind: Option<String>,
 }
 
 /// One element of `messages`. Which of the fields belong together, `role` says.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(expecting = "an object")]
-#[expect(
-    missing_docs,
-    reason = "the fields are OpenAI's and documented in docs/api.md"
-)]
 pub struct ChatMessage {
+    /// Who says it. `developer` is the same as `system`.
+    #[schema(value_type = values::Role)]
     pub role: Option<String>,
+    /// What is said.
     pub content: Option<TextOrList<ContentPart>>,
+    /// Of an assistant without content: what it said instead.
     pub refusal: Option<String>,
+    /// Empty only.
+    #[schema(value_type = Option<Vec<Object>>, max_items = 0)]
     pub tool_calls: Option<Vec<IgnoredAny>>,
+    /// Not supported.
+    #[schema(ignore)]
     pub function_call: Option<IgnoredAny>,
 }
 
 /// An answer that is whole.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[expect(
     missing_docs,
     reason = "the fields are OpenAI's and documented in docs/api.md"
@@ -115,11 +182,12 @@ pub struct ChatCompletion {
     pub choices: Vec<ChatChoice>,
     pub usage: ChatUsage,
     pub service_tier: &'static str,
+    #[schema(required)]
     pub system_fingerprint: Option<String>,
 }
 
 /// One of the answers to a request.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[expect(
     missing_docs,
     reason = "the fields are OpenAI's and documented in docs/api.md"
@@ -127,48 +195,52 @@ pub struct ChatCompletion {
 pub struct ChatChoice {
     pub index: usize,
     pub message: AssistantMessage,
+    #[schema(required)]
     pub logprobs: Option<ChatLogprobs>,
     pub finish_reason: &'static str,
 }
 
 /// How likely the tokens of a message were.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[expect(
     missing_docs,
     reason = "the fields are OpenAI's and documented in docs/api.md"
 )]
 pub struct ChatLogprobs {
     pub content: Vec<ChatTokenLogprob>,
+    #[schema(value_type = Option<Object>, required)]
     pub refusal: Option<()>,
 }
 
 /// How likely a token was, and the likeliest in its place.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[expect(
     missing_docs,
     reason = "the fields are OpenAI's and documented in docs/api.md"
 )]
 pub struct ChatTokenLogprob {
     pub token: String,
+    #[schema(value_type = Option<Vec<i32>>, required)]
     pub bytes: Option<Vec<u8>>,
     pub logprob: f32,
     pub top_logprobs: Vec<ChatTopLogprob>,
 }
 
 /// How likely a token was.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[expect(
     missing_docs,
     reason = "the fields are OpenAI's and documented in docs/api.md"
 )]
 pub struct ChatTopLogprob {
     pub token: String,
+    #[schema(value_type = Option<Vec<i32>>, required)]
     pub bytes: Option<Vec<u8>>,
     pub logprob: f32,
 }
 
 /// What the model says.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[expect(
     missing_docs,
     reason = "the fields are OpenAI's and documented in docs/api.md"
@@ -176,12 +248,14 @@ pub struct ChatTopLogprob {
 pub struct AssistantMessage {
     pub role: &'static str,
     pub content: String,
+    #[schema(required)]
     pub refusal: Option<String>,
+    #[schema(value_type = Vec<Object>)]
     pub annotations: [(); 0],
 }
 
 /// A part of a stream.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[expect(
     missing_docs,
     reason = "the fields are OpenAI's and documented in docs/api.md"
@@ -194,13 +268,15 @@ pub struct ChatChunk {
     pub choices: Vec<ChunkChoice>,
     /// There, and `null` but in the last chunk, only if the request asks for usage.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<ChatUsage>)]
     pub usage: Option<Option<ChatUsage>>,
     pub service_tier: &'static str,
+    #[schema(required)]
     pub system_fingerprint: Option<String>,
 }
 
 /// What is new of one answer.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[expect(
     missing_docs,
     reason = "the fields are OpenAI's and documented in docs/api.md"
@@ -208,12 +284,14 @@ pub struct ChatChunk {
 pub struct ChunkChoice {
     pub index: usize,
     pub delta: Delta,
+    #[schema(required)]
     pub logprobs: Option<ChatLogprobs>,
+    #[schema(required)]
     pub finish_reason: Option<&'static str>,
 }
 
 /// What is added to a message.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, ToSchema)]
 #[expect(
     missing_docs,
     reason = "the fields are OpenAI's and documented in docs/api.md"
@@ -226,7 +304,7 @@ pub struct Delta {
 }
 
 /// Token counts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, ToSchema)]
 #[expect(
     missing_docs,
     reason = "the fields are OpenAI's and documented in docs/api.md"
@@ -240,7 +318,7 @@ pub struct ChatUsage {
 }
 
 /// Token counts of a prompt.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, ToSchema)]
 #[expect(
     missing_docs,
     reason = "the fields are OpenAI's and documented in docs/api.md"
@@ -251,7 +329,7 @@ pub struct PromptTokensDetails {
 }
 
 /// Token counts of answers.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, ToSchema)]
 #[expect(
     missing_docs,
     reason = "the fields are OpenAI's and documented in docs/api.md"

@@ -1,6 +1,7 @@
 //! The events of a streamed response.
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::{
     ErrorObject, Response,
@@ -8,7 +9,7 @@ use super::{
 };
 
 /// One event: its name, its number, and what it carries.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct Event {
     /// Such as `response.output_text.delta`.
     #[serde(rename = "type")]
@@ -21,7 +22,7 @@ pub struct Event {
 }
 
 /// What an event carries, by the keys it has.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[serde(untagged)]
 #[expect(
     missing_docs,
@@ -80,8 +81,10 @@ pub enum EventBody {
     },
     /// The error both flat and nested: clients differ in where they look.
     Error {
+        #[schema(required)]
         code: Option<&'static str>,
         message: String,
+        #[schema(required)]
         param: Option<String>,
         error: ErrorObject,
     },

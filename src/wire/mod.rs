@@ -8,8 +8,9 @@ pub mod list;
 pub mod model;
 pub mod request;
 pub mod response;
+pub mod values;
 
-pub use error::{ErrorBody, ErrorObject};
+pub use error::{ErrorBody, ErrorObject, Health};
 pub use event::{Event, EventBody};
 pub use list::{Deleted, ItemList};
 pub use model::{Model, ModelList};

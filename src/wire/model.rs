@@ -1,9 +1,10 @@
 //! The objects of `/v1/models`.
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 /// Answer of `GET /v1/models`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct ModelList {
     /// Always `list`.
     pub object: &'static str,
@@ -12,7 +13,7 @@ pub struct ModelList {
 }
 
 /// One loaded model.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Model {
     /// What requests call it.
     pub id: String,

@@ -6,131 +6,196 @@
 use std::{collections::BTreeMap, fmt, marker::PhantomData};
 
 use serde::{
-    Deserialize, Deserializer,
+    Deserialize, Deserializer, Serialize,
     de::{self, IgnoredAny, value},
 };
 use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use super::values;
 
 /// The request of `POST /v1/responses`.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(expecting = "an object")]
-#[expect(
-    missing_docs,
-    reason = "the fields are OpenAI's and documented in docs/api.md"
-)]
 pub struct CreateRequest {
+    /// An id of `/v1/models`. May be absent when one model is loaded, or with
+    /// `previous_response_id`, which then decides.
     pub model: Option<String>,
+    /// A message of the user, or items.
     pub input: Option<TextOrList<InputItem>>,
+    /// A system message that leads this request; not inherited by what continues it.
     pub instructions: Option<String>,
+    /// Whether the answer comes as server-sent events.
+    #[schema(default = false)]
     pub stream: Option<bool>,
+    /// No effect.
+    #[schema(value_type = Option<Object>)]
     pub stream_options: Option<Map<String, Value>>,
+    /// Whether the response can be read and continued later.
+    #[schema(default = true)]
     pub store: Option<bool>,
+    /// At most 16 pairs, keys up to 64 characters, values up to 512; shown again.
+    #[schema(value_type = Option<BTreeMap<String, String>>)]
     pub metadata: Option<Map<String, Value>>,
 
+    /// Most tokens of the answer; by default what the context holds, or the server's `--max-tokens`.
+    #[schema(minimum = 1)]
     pub max_output_tokens: Option<i64>,
+    /// 0 always takes the likeliest token.
+    #[schema(minimum = 0, maximum = 2)]
     pub temperature: Option<f64>,
+    /// Only the likeliest tokens that have this probability together are drawn from.
+    #[schema(exclusive_minimum = 0, maximum = 1)]
     pub top_p: Option<f64>,
+    /// Extension: only this many of the likeliest tokens are drawn from; 0 and -1 keep all.
+    #[schema(minimum = -1, maximum = 4_294_967_295_i64)]
     pub top_k: Option<i64>,
+    /// Extension: tokens less likely than this times the likeliest are not drawn.
+    #[schema(minimum = 0, maximum = 1)]
     pub min_p: Option<f64>,
+    /// Extension: divides the logits of tokens that were there already; 1 changes nothing.
+    #[schema(minimum = 0.1, maximum = 10)]
     pub repetition_penalty: Option<f64>,
+    /// Subtracted from the logits of tokens that the answer has already.
+    #[schema(minimum = -2, maximum = 2)]
     pub presence_penalty: Option<f64>,
+    /// Subtracted from a token's logit as often as the answer has it.
+    #[schema(minimum = -2, maximum = 2)]
     pub frequency_penalty: Option<f64>,
+    /// Extension of the Responses API: token id → what is added to its logit, -100 to 100.
     pub logit_bias: Option<BTreeMap<String, f64>>,
+    /// With the same seed, prompt and settings a model draws the same.
     pub seed: Option<i64>,
+    /// Texts that end the answer and do not appear in it: one, or up to 4 of at most 256 characters.
     pub stop: Option<TextOrList<String>>,
+    /// Extension: the model's own end tokens do not end the answer.
     pub ignore_eos: Option<bool>,
+    /// How many of the likeliest tokens beside each; without `message.output_text.logprobs` in
+    /// `include`, no effect.
+    #[schema(minimum = 0, maximum = 20)]
     pub top_logprobs: Option<i64>,
 
+    /// Empty only.
+    #[schema(value_type = Option<Vec<Object>>, max_items = 0)]
     pub tools: Option<Vec<IgnoredAny>>,
+    /// Without tools, no effect.
+    #[schema(value_type = Option<values::ToolChoice>)]
     pub tool_choice: Option<Value>,
+    /// Shown again; without tools, no effect.
+    #[schema(default = true)]
     pub parallel_tool_calls: Option<bool>,
+    /// Shown again; without tools, no effect.
+    #[schema(minimum = 1)]
     pub max_tool_calls: Option<i64>,
+    /// The form of the answer.
     pub text: Option<TextConfig>,
+    /// `summary` is accepted and has no effect.
     pub reasoning: Option<ReasoningConfig>,
+    /// More to be told.
+    #[schema(value_type = Option<Vec<values::Include>>)]
     pub include: Option<Vec<String>>,
+    /// What happens to a conversation that does not fit the context.
+    #[schema(value_type = Option<values::Truncation>)]
     pub truncation: Option<String>,
 
+    /// `false` only.
+    #[schema(default = false)]
     pub background: Option<bool>,
+    /// Not supported.
+    #[schema(ignore)]
     pub conversation: Option<IgnoredAny>,
+    /// The stored response whose conversation goes before `input`.
     pub previous_response_id: Option<String>,
+    /// Not supported.
+    #[schema(ignore)]
     pub prompt: Option<IgnoredAny>,
+    /// Not supported.
+    #[schema(ignore)]
     pub chat_template_kwargs: Option<IgnoredAny>,
 
+    /// Shown again, no effect.
     pub user: Option<String>,
+    /// Shown again, no effect.
     pub safety_identifier: Option<String>,
+    /// Shown again, no effect.
     pub prompt_cache_key: Option<String>,
+    /// No effect.
     pub prompt_cache_retention: Option<String>,
+    /// No effect; the response says `default`.
     pub service_tier: Option<String>,
+    /// No effect.
+    #[schema(value_type = Option<Object>)]
     pub client_metadata: Option<Map<String, Value>>,
 }
 
 /// `text` of a request.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(expecting = "an object")]
-#[expect(
-    missing_docs,
-    reason = "the fields are OpenAI's and documented in docs/api.md"
-)]
+#[schema(as = RequestText)]
 pub struct TextConfig {
+    /// Whether the answer is free text.
     pub format: Option<TextFormat>,
+    /// Shown again, no effect.
+    #[schema(value_type = Option<values::Verbosity>)]
     pub verbosity: Option<String>,
 }
 
 /// `text.format` of a request.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(expecting = "an object")]
-#[expect(
-    missing_docs,
-    reason = "the fields are OpenAI's and documented in docs/api.md"
-)]
+#[schema(as = RequestTextFormat)]
 pub struct TextFormat {
+    /// `text` only.
     #[serde(rename = "type")]
+    #[schema(value_type = values::TextFormatType)]
     pub kind: Option<String>,
 }
 
 /// `reasoning` of a request.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(expecting = "an object")]
-#[expect(
-    missing_docs,
-    reason = "the fields are OpenAI's and documented in docs/api.md"
-)]
+#[schema(as = RequestReasoning)]
 pub struct ReasoningConfig {
+    /// Not supported.
+    #[schema(ignore)]
     pub effort: Option<IgnoredAny>,
 }
 
 /// One element of `input`. Which of the fields belong together, `type` says.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(expecting = "an object")]
-#[expect(
-    missing_docs,
-    reason = "the fields are OpenAI's and documented in docs/api.md"
-)]
 pub struct InputItem {
+    /// What it is; may be left out of messages.
     #[serde(rename = "type")]
+    #[schema(value_type = Option<values::InputItemType>)]
     pub kind: Option<String>,
+    /// Of a message: who says it. `developer` is the same as `system`.
+    #[schema(value_type = Option<values::Role>)]
     pub role: Option<String>,
+    /// Of a message: what is said.
     pub content: Option<TextOrList<ContentPart>>,
 }
 
 /// One element of an item's `content`. Which of the fields belong together, `type` says.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(expecting = "an object")]
-#[expect(
-    missing_docs,
-    reason = "the fields are OpenAI's and documented in docs/api.md"
-)]
 pub struct ContentPart {
+    /// What it is.
     #[serde(rename = "type")]
+    #[schema(value_type = values::PartType)]
     pub kind: Option<String>,
+    /// Of a text.
     pub text: Option<String>,
+    /// Of a refusal.
     pub refusal: Option<String>,
 }
 
 /// A string, or an array in its place.
 ///
-/// Written by hand because serde's untagged enums lose the path to what is wrong inside.
-#[derive(Debug, Clone, PartialEq)]
+/// Read by hand because serde's untagged enums lose the path to what is wrong inside.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[serde(untagged)]
+#[schema(description = "A string, or an array in its place.")]
 pub enum TextOrList<T> {
     /// A string.
     Text(String),

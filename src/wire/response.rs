@@ -2,51 +2,96 @@
 
 use serde::Serialize;
 use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use super::values;
 
 /// The response object of the Responses API.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[expect(
-    missing_docs,
-    reason = "the fields are OpenAI's and documented in docs/api.md"
-)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct Response {
+    /// Begins with `resp_`.
     pub id: String,
+    /// Always `response`.
     pub object: &'static str,
+    /// When it began, in seconds since 1970.
     pub created_at: i64,
+    /// When it was completed, in seconds since 1970.
+    #[schema(required)]
     pub completed_at: Option<i64>,
+    /// How far it has come.
+    #[schema(value_type = values::Status)]
     pub status: &'static str,
+    /// Why it failed.
+    #[schema(required)]
     pub error: Option<ResponseError>,
+    /// Why it is incomplete.
+    #[schema(required)]
     pub incomplete_details: Option<IncompleteDetails>,
+    /// Who answered.
     pub model: String,
+    /// The request's own.
+    #[schema(required)]
     pub instructions: Option<String>,
+    /// What it continues.
+    #[schema(required)]
     pub previous_response_id: Option<String>,
+    /// The items of the answer, as they were generated.
     pub output: Vec<OutputItem>,
+    /// The texts of all messages in `output`, joined.
     pub output_text: String,
+    /// What was offered to the model.
     pub tools: Vec<FunctionTool>,
+    /// Whether the model might call functions.
     pub tool_choice: &'static str,
+    /// Whether the model might call several functions at once.
     pub parallel_tool_calls: bool,
+    /// Most calls.
+    #[schema(required)]
     pub max_tool_calls: Option<u64>,
+    /// What happens to a conversation that does not fit.
     pub truncation: &'static str,
+    /// The form the answer was asked in.
     pub text: TextConfig,
+    /// How much thinking was asked for.
     pub reasoning: ReasoningConfig,
+    /// In effect.
     pub temperature: f64,
+    /// In effect.
     pub top_p: f64,
+    /// In effect.
     pub presence_penalty: f64,
+    /// In effect.
     pub frequency_penalty: f64,
+    /// In effect.
     pub top_logprobs: u8,
+    /// As asked for.
+    #[schema(required)]
     pub max_output_tokens: Option<u64>,
+    /// Whether it is kept.
     pub store: bool,
+    /// Always `false`.
     pub background: bool,
+    /// Always `default`.
     pub service_tier: &'static str,
+    /// The request's own.
+    #[schema(value_type = Object)]
     pub metadata: Map<String, Value>,
+    /// The request's own.
+    #[schema(required)]
     pub safety_identifier: Option<String>,
+    /// The request's own.
+    #[schema(required)]
     pub prompt_cache_key: Option<String>,
+    /// The request's own.
+    #[schema(required)]
     pub user: Option<String>,
+    /// Token counts; `null` while it is in progress.
+    #[schema(required)]
     pub usage: Option<Usage>,
 }
 
 /// Why a response failed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[expect(
     missing_docs,
     reason = "the fields are OpenAI's and documented in docs/api.md"
@@ -57,7 +102,7 @@ pub struct ResponseError {
 }
 
 /// Why a response is incomplete.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[expect(
     missing_docs,
     reason = "the fields are OpenAI's and documented in docs/api.md"
@@ -67,7 +112,7 @@ pub struct IncompleteDetails {
 }
 
 /// A function that was offered to the model.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[expect(
     missing_docs,
     reason = "the fields are OpenAI's and documented in docs/api.md"
@@ -76,24 +121,28 @@ pub struct FunctionTool {
     #[serde(rename = "type")]
     pub kind: &'static str,
     pub name: String,
+    #[schema(required)]
     pub description: Option<String>,
+    #[schema(value_type = Option<Object>, required)]
     pub parameters: Option<Map<String, Value>>,
+    #[schema(required)]
     pub strict: Option<bool>,
 }
 
 /// The form the answer was asked in.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[expect(
     missing_docs,
     reason = "the fields are OpenAI's and documented in docs/api.md"
 )]
 pub struct TextConfig {
     pub format: TextFormat,
+    #[schema(required)]
     pub verbosity: Option<&'static str>,
 }
 
 /// `text.format`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[expect(
     missing_docs,
     reason = "the fields are OpenAI's and documented in docs/api.md"
@@ -104,18 +153,20 @@ pub struct TextFormat {
 }
 
 /// How much thinking was asked for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[expect(
     missing_docs,
     reason = "the fields are OpenAI's and documented in docs/api.md"
 )]
 pub struct ReasoningConfig {
+    #[schema(required)]
     pub effort: Option<String>,
+    #[schema(required)]
     pub summary: Option<String>,
 }
 
 /// One item of `output`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[expect(
     missing_docs,
@@ -131,6 +182,7 @@ pub enum OutputItem {
     Reasoning {
         id: String,
         status: &'static str,
+        #[schema(value_type = Vec<Object>)]
         summary: [(); 0],
         content: Vec<OutputPart>,
     },
@@ -144,7 +196,7 @@ pub enum OutputItem {
 }
 
 /// How likely a token was, and the likeliest in its place.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[expect(
     missing_docs,
     reason = "the fields are OpenAI's and documented in docs/api.md"
@@ -153,13 +205,14 @@ pub struct TokenLogprob {
     pub token: String,
     /// Left out of the events of a stream.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<i32>>)]
     pub bytes: Option<Vec<u8>>,
     pub logprob: f32,
     pub top_logprobs: Vec<TopLogprob>,
 }
 
 /// How likely a token was.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[expect(
     missing_docs,
     reason = "the fields are OpenAI's and documented in docs/api.md"
@@ -168,12 +221,13 @@ pub struct TopLogprob {
     pub token: String,
     /// Left out of the events of a stream.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<i32>>)]
     pub bytes: Option<Vec<u8>>,
     pub logprob: f32,
 }
 
 /// One part of an output item's `content`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[expect(
     missing_docs,
@@ -182,6 +236,7 @@ pub struct TopLogprob {
 pub enum OutputPart {
     OutputText {
         text: String,
+        #[schema(value_type = Vec<Object>)]
         annotations: [(); 0],
         logprobs: Vec<TokenLogprob>,
     },
@@ -191,7 +246,7 @@ pub enum OutputPart {
 }
 
 /// Token counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[expect(
     missing_docs,
     reason = "the fields are OpenAI's and documented in docs/api.md"
@@ -205,7 +260,7 @@ pub struct Usage {
 }
 
 /// What became of the prompt's tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[expect(
     missing_docs,
     reason = "the fields are OpenAI's and documented in docs/api.md"
@@ -216,7 +271,7 @@ pub struct InputTokensDetails {
 }
 
 /// What the answer's tokens were spent on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[expect(
     missing_docs,
     reason = "the fields are OpenAI's and documented in docs/api.md"
@@ -226,7 +281,7 @@ pub struct OutputTokensDetails {
 }
 
 /// The answer to `POST /v1/responses/input_tokens`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[expect(
     missing_docs,
     reason = "the fields are OpenAI's and documented in docs/api.md"

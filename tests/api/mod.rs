@@ -8,6 +8,7 @@ mod create;
 mod endings;
 mod logprobs;
 mod metrics;
+mod openapi;
 mod refusals;
 mod routes;
 mod stopping;

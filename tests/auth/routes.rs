@@ -35,6 +35,7 @@ fn routes(response: &Value) -> Vec<Route> {
     let chat = Some(json!({"messages": [{"role": "user", "content": "x"}]}));
     vec![
         route(get.clone(), "/health", None, [200, 200, 200]),
+        route(get.clone(), "/openapi.json", None, [200, 200, 200]),
         route(get.clone(), "/v1/models", None, [200, 200, 200]),
         route(get.clone(), "/v1/models/scripted", None, [200, 200, 200]),
         route(post.clone(), "/v1/responses", new.clone(), [200, 200, 200]),
@@ -94,7 +95,10 @@ async fn every_route_knows_who_asks() {
     let unknown = Entry::new("nobody", "");
 
     type Expected = fn(&Route) -> u16;
-    let refused: Expected = |route| if route.path == "/health" { 200 } else { 401 };
+    let refused: Expected = |route| match route.path.as_str() {
+        "/health" | "/openapi.json" => 200,
+        _ => 401,
+    };
     let callers: [(&str, Option<&str>, Expected); 11] = [
         ("no key", None, refused),
         ("no secret", Some("x"), refused),
