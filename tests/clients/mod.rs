@@ -1,43 +1,102 @@
-//! Clients that others wrote, against a scripted server.
+//! Clients that others wrote, against scripted servers and a real model.
 //!
-//! `STEMMA_TEST_PYTHON` names a Python with the packages of tests/clients/requirements.txt;
-//! `cargo xtask test` makes one and sets it.
+//! `STEMMA_TEST_PYTHON` names a Python with the packages of requirements.txt, `STEMMA_TEST_NODE` a Node
+//! and `STEMMA_TEST_NODE_MODULES` the folder of the packages of node/package.json; `cargo xtask test`
+//! makes them and sets these.
 
-use std::env;
+mod contract;
+mod real;
+
+use std::{env, ffi::OsString, time::Duration};
 
 use tokio::process::Command;
 
-use crate::support::{Script, Setup};
+use crate::support::{Script, Setup, TestApp};
 
-/// A model that fails once, in its fourth step.
-fn failing(id: &str) -> Script {
-    Script::new(id, |_| "Not to the end.".to_owned()).executor(|executor| executor.failing_at(4))
+const TEXT: &str = "Hello there, caf\u{e9} \u{1F600}.";
+
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients");
+
+/// What an environment variable names, if it is set.
+#[expect(clippy::print_stdout, reason = "says why a test did nothing")]
+fn named(variable: &str) -> Option<OsString> {
+    let value = env::var_os(variable);
+    if value.is_none() {
+        println!("skipped: {variable} is not set");
+    }
+    value
 }
 
-#[tokio::test]
-async fn openai_for_python() {
-    let Some(python) = env::var_os("STEMMA_TEST_PYTHON") else {
-        println!("skipped: STEMMA_TEST_PYTHON names no Python with the client's package");
-        return;
+/// The Python with the clients.
+fn python() -> Option<Command> {
+    named("STEMMA_TEST_PYTHON").map(Command::new)
+}
+
+/// The Node that finds the clients.
+fn node() -> Option<Command> {
+    let mut node = Command::new(named("STEMMA_TEST_NODE")?);
+    node.env("NODE_PATH", named("STEMMA_TEST_NODE_MODULES")?);
+    Some(node)
+}
+
+/// Runs a command that must succeed, and gives what it wrote.
+async fn run(command: &mut Command) -> String {
+    let output = command.kill_on_drop(true).output().await;
+    let output = output.expect("a program that starts");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}{errors}");
+    said
+}
+
+/// Runs one of the scripts.
+async fn script(command: Option<Command>, name: &str, arguments: &[&str]) {
+    if let Some(mut command) = command {
+        run(command.arg(format!("{FOLDER}/{name}")).args(arguments)).await;
+    }
+}
+
+/// A server with a model that greets, with one that takes its time, and with models that fail once, in their fourth step.
+async fn start() -> TestApp {
+    let failing = |id: &str| {
+        let script = Script::new(id, |_| "Not to the end.".to_owned());
+        script.executor(|executor| executor.failing_at(4))
     };
+    let slow = Script::new("slow", |_| "On and on. ".repeat(200))
+        .executor(|executor| executor.step_delay(Duration::from_millis(50)));
     let setup = Setup {
         models: vec![
-            Script::new("greeter", |_| {
-                "Hello there, caf\u{e9} \u{1F600}.".to_owned()
-            }),
+            Script::new("greeter", |_| TEXT.to_owned()),
+            slow,
             failing("failing"),
             failing("failing-chat"),
         ],
         ..Setup::default()
     };
-    let app = setup.start().await;
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients/openai_basic.py");
-    let run = Command::new(python).arg(script).arg(&app.url).output();
-    let output = run.await.expect("a Python that starts");
-    assert!(
-        output.status.success(),
-        "{}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
+    setup.start().await
+}
+
+#[tokio::test]
+async fn openai_for_python() {
+    let app = start().await;
+    script(python(), "openai_basic.py", &[&app.url]).await;
+}
+
+#[tokio::test]
+async fn the_open_responses_schema() {
+    let app = start().await;
+    let arguments = [&app.url, "greeter", "failing"];
+    script(python(), "open_responses.py", &arguments).await;
+}
+
+#[tokio::test]
+async fn openai_for_node() {
+    let app = start().await;
+    script(node(), "node/openai.cjs", &[&app.url, "greeter", TEXT]).await;
+}
+
+#[tokio::test]
+async fn vercels_ai_sdk() {
+    let app = start().await;
+    script(node(), "node/ai_sdk.cjs", &[&app.url, "greeter", TEXT]).await;
 }

@@ -3,9 +3,10 @@
 import sys
 
 import openai
-from openai.types import Completion
+from openai.types import Completion, Model
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
-from openai.types.responses import Response, ResponseStreamEvent
+from openai.types.responses import Response, ResponseItem, ResponseStreamEvent
+from openai.types.responses.input_token_count_response import InputTokenCountResponse
 from pydantic import TypeAdapter
 
 TEXT = "Hello there, café 😀."
@@ -103,8 +104,17 @@ def completions():
     raw = client.completions.with_raw_response.create(model="greeter", prompt=["a", "b"], echo=True, max_tokens=99)
     strict = Completion.model_validate_json(raw.text, strict=True)
     assert [choice.text for choice in strict.choices] == ["a" + TEXT, "b" + TEXT]
-    stream = client.completions.create(model="greeter", prompt="a", stream=True, max_tokens=99)
-    assert "".join(chunk.choices[0].text for chunk in stream) == TEXT
+    raw = client.completions.with_streaming_response.create(
+        model="greeter", prompt="a", stream=True, max_tokens=99
+    )
+    with raw as response:
+        lines = [line[6:] for line in response.iter_lines() if line.startswith("data: ")]
+    assert lines.pop() == "[DONE]"
+    # Their type is that of whole completions, where a reason is never absent.
+    last = lines.pop()
+    lines = [line.replace('"finish_reason":null', '"finish_reason":"stop"') for line in lines]
+    chunks = [Completion.model_validate_json(line, strict=True) for line in [*lines, last]]
+    assert "".join(chunk.choices[0].text for chunk in chunks) == TEXT
 
 
 def logprobs():
@@ -137,29 +147,50 @@ def logprobs():
     assert all(len(top) == 2 for top in shown.top_logprobs)
 
 
-def cancel_and_count():
-    with client.responses.create(model="greeter", input="Hi", stream=True) as stream:
-        created = next(iter(stream)).response
-    assert client.responses.input_tokens.count(model="greeter", input="Hi").input_tokens > 0
+def count():
+    raw = client.responses.input_tokens.with_raw_response.count(model="greeter", input="Hi")
+    strict = InputTokenCountResponse.model_validate_json(raw.text, strict=True)
     ended = client.responses.create(model="greeter", input="Hi")
+    assert strict.input_tokens == ended.usage.input_tokens
     assert client.responses.input_tokens.count(
         model="greeter", input="Go on", previous_response_id=ended.id
     ).input_tokens > ended.usage.total_tokens
-    for id in [created.id, ended.id]:
-        try:
-            client.responses.cancel(id)
-        except (openai.NotFoundError, openai.BadRequestError) as error:
-            assert error.code in ["not_found", "not_cancellable"], error
+
+
+def cancel():
+    with client.responses.create(model="slow", input="Hi", stream=True) as stream:
+        events = iter(stream)
+        created = next(events).response
+        raw = client.responses.with_raw_response.cancel(created.id)
+        cancelled = Response.model_validate_json(raw.text, strict=True)
+        assert (cancelled.id, cancelled.status) == (created.id, "cancelled")
+        last = list(events)[-1]
+    assert last.type == "response.incomplete"
+    assert last.response.status == "cancelled"
+    assert client.responses.retrieve(created.id).output == last.response.output
+    try:
+        client.responses.cancel(created.id)
+    except openai.BadRequestError as error:
+        assert error.code == "not_cancellable", error
+    else:
+        raise AssertionError("a response ends twice")
 
 
 def stored():
     items = [{"role": "user", "content": f"{n}"} for n in range(25)]
     response = client.responses.create(model="greeter", input=items)
-    assert client.responses.retrieve(response.id) == response
+    raw = client.responses.with_raw_response.retrieve(response.id)
+    assert Response.model_validate_json(raw.text, strict=True) == response
     for order in ["asc", "desc"]:
         page = client.responses.input_items.list(response.id, order=order, limit=10)
-        numbers = [int(item.content[0].text) for item in page]
+        listed = list(page)
+        numbers = [int(item.content[0].text) for item in listed]
         assert numbers == sorted(range(25), reverse=order == "desc"), numbers
+        assert len({item.id for item in listed}) == 25
+        for item in listed:
+            TypeAdapter(ResponseItem).validate_json(item.to_json(), strict=True)
+        rest = client.responses.input_items.list(response.id, order=order, after=listed[19].id)
+        assert [item.id for item in rest.data] == [item.id for item in listed[20:]]
     client.responses.delete(response.id)
     try:
         client.responses.retrieve(response.id)
@@ -170,8 +201,10 @@ def stored():
 
 
 def models():
-    assert [model.id for model in client.models.list()] == ["greeter", "failing", "failing-chat"]
-    assert client.models.retrieve("greeter").object == "model"
+    listed = [model.id for model in client.models.list()]
+    assert listed == ["greeter", "slow", "failing", "failing-chat"], listed
+    raw = client.models.with_raw_response.retrieve("greeter")
+    assert Model.model_validate_json(raw.text, strict=True).id == "greeter"
 
 
 def errors():
@@ -209,6 +242,6 @@ def failure():
         raise AssertionError("the failure of a chat's stream goes unnoticed")
 
 
-for check in [create, options, raw_stream, stream, chat, completions, logprobs, cancel_and_count, stored, models, errors, failure]:
+for check in [create, options, raw_stream, stream, chat, completions, logprobs, count, cancel, stored, models, errors, failure]:
     check()
     print(f"{check.__name__}: fine")

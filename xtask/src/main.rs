@@ -3,6 +3,7 @@
 mod bench;
 mod folder;
 mod models;
+mod node;
 mod process;
 mod project;
 mod python;

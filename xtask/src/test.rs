@@ -4,14 +4,14 @@ use std::{ffi::OsString, path::PathBuf, process::Command};
 
 use anyhow::Result;
 
-use crate::{models, process, project::Project, python::Environment, setup};
+use crate::{models, node, process, project::Project, python::Environment, setup};
 
 /// The models that tests run on real weights.
 const MODELS: [&str; 3] = ["smollm2", "qwen2.5-coder-0.5b", "gemma3-270m"];
 
 /// Sets up, fetches models, chat templates and the real clients, and runs `cargo test` over the
-/// workspace. The tests find the Python with the clients in `STEMMA_TEST_PYTHON` and the templates
-/// in `STEMMA_TEST_TEMPLATES`.
+/// workspace. The tests find the Python and the Node with the clients in `STEMMA_TEST_PYTHON`,
+/// `STEMMA_TEST_NODE` and `STEMMA_TEST_NODE_MODULES`, the templates in `STEMMA_TEST_TEMPLATES`.
 pub(crate) fn run(project: &Project, args: &[OsString]) -> Result<()> {
     setup::run(project, None)?;
     models::fetch(project, &MODELS.map(OsString::from))?;
@@ -19,12 +19,18 @@ pub(crate) fn run(project: &Project, args: &[OsString]) -> Result<()> {
     let requirements = project.root().join("tests/clients/requirements.txt");
     let clients = Environment::new(project.state()?.join("clients"), requirements);
     clients.prepare()?;
+    let node = node::prepare(
+        &project.root().join("tests/clients/node"),
+        &project.state()?.join("node"),
+    )?;
     process::run(
         project
             .cargo()
             .args(["test", "--workspace"])
             .args(args)
             .env("STEMMA_TEST_PYTHON", clients.python())
+            .env("STEMMA_TEST_NODE", node.node)
+            .env("STEMMA_TEST_NODE_MODULES", node.modules)
             .env("STEMMA_TEST_TEMPLATES", templates),
     )
 }
