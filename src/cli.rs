@@ -65,6 +65,10 @@ pub struct ServeArgs {
     /// Longest answer in tokens where a request names no length [default: what the context holds].
     #[arg(long, env = "STEMMA_MAX_TOKENS", value_name = "TOKENS", value_parser = value_parser!(u32).range(1..))]
     pub max_tokens: Option<u32>,
+    /// Take a whole answer that is one JSON object, bare or in a code fence, with the `name` of a
+    /// declared tool and an object of `arguments`, as a call: small models write calls so.
+    #[arg(long, env = "STEMMA_LENIENT_TOOL_CALLS")]
+    pub lenient_tool_calls: bool,
     /// Largest request body in bytes, after decompression.
     #[arg(long, env = "STEMMA_MAX_BODY_BYTES", value_name = "BYTES", default_value_t = limits::BODY_BYTES_MAX)]
     pub max_body_bytes: usize,

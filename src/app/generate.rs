@@ -30,6 +30,7 @@ pub(super) fn run(args: &GenerateArgs) -> anyhow::Result<()> {
             ..EngineOptions::default()
         },
         max_output_tokens: args.max_tokens.map(u64::from),
+        lenient_tool_calls: false,
     };
     let model = open::open(&ModelName::parse(&args.model), &opening)?;
     let runtime = super::runtime()?;

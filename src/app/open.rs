@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use super::device;
 use crate::{
     cli::LoadArgs,
+    dialect::Description,
     engine::EngineOptions,
     id::TokenId,
     load::{self, ModelFiles, alias},
@@ -54,6 +55,8 @@ pub(super) struct Opening<'a> {
     pub(super) engine: EngineOptions,
     /// Longest answer where a request names no length.
     pub(super) max_output_tokens: Option<u64>,
+    /// Whether a whole answer that is one call as JSON is that call.
+    pub(super) lenient_tool_calls: bool,
 }
 
 /// Finds, opens and loads a model.
@@ -71,6 +74,7 @@ pub(super) fn open(name: &ModelName<'_>, opening: &Opening<'_>) -> anyhow::Resul
     let tokenizer = Tokenizer::open(&files.tokenizer)
         .with_context(|| format!("{}: the tokenizer", path.display()))?;
     let template = template(&files, &tokenizer)?;
+    let dialect = Description::of(template.as_deref(), &tokenizer);
     let defaults = SamplingDefaults::from_generation_config(&generation_config(name, &files));
     let end_tokens = end_tokens(&files, &tokenizer);
     let is_delicate = alias::find(name.source).is_some_and(|alias| alias.is_delicate);
@@ -80,6 +84,8 @@ pub(super) fn open(name: &ModelName<'_>, opening: &Opening<'_>) -> anyhow::Resul
         path = %path.display(),
         context_length = engine.context_length(),
         chat_template = template.is_some(),
+        calls = ?dialect.family,
+        thoughts = dialect.thinking.map(|thinking| thinking.open),
         seconds = started.elapsed().as_secs_f64(),
         "model loaded"
     );
@@ -88,6 +94,8 @@ pub(super) fn open(name: &ModelName<'_>, opening: &Opening<'_>) -> anyhow::Resul
         created_at: Timestamp::now(),
         engine,
         template,
+        dialect,
+        lenient_tool_calls: opening.lenient_tool_calls,
         defaults,
         max_output_tokens: opening.max_output_tokens,
         end_tokens,

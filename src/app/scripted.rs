@@ -9,6 +9,7 @@ use serde_json::Map;
 
 use super::open::Opening;
 use crate::{
+    dialect::Description,
     engine::{self, scripted::ScriptedExecutor},
     id::TokenId,
     responses::{SamplingDefaults, ServedModel, longest_token_bytes},
@@ -49,6 +50,8 @@ pub(super) fn open(
         id: id.to_owned(),
         created_at: Timestamp::now(),
         engine: engine.map_err(anyhow::Error::msg)?,
+        dialect: Description::of(Some(&template), &tokenizer),
+        lenient_tool_calls: opening.lenient_tool_calls,
         template: Some(Arc::new(template)),
         defaults: SamplingDefaults::default(),
         max_output_tokens: opening.max_output_tokens,

@@ -67,6 +67,7 @@ fn models(args: &ServeArgs) -> anyhow::Result<Models> {
             ..EngineOptions::default()
         },
         max_output_tokens: args.max_tokens.map(u64::from),
+        lenient_tool_calls: args.lenient_tool_calls,
     };
     let names = args.models.iter().map(|text| ModelName::parse(text));
     let opened = names.map(|name| open::open(&name, &opening));

@@ -8,9 +8,9 @@ use crate::conversation::Piece;
 pub struct Plain;
 
 impl Dialect for Plain {
-    fn push(&mut self, text: String, pieces: &mut Vec<Piece>) {
+    fn push(&mut self, text: &str, pieces: &mut Vec<Piece>) {
         if !text.is_empty() {
-            pieces.push(Piece::Text(text));
+            pieces.push(Piece::Text(text.to_owned()));
         }
     }
 

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::SamplingDefaults;
 use crate::{
+    dialect::Description,
     engine::EngineHandle,
     id::TokenId,
     template::ChatTemplate,
@@ -25,6 +26,10 @@ pub struct ServedModel {
     pub tokenizer: Tokenizer,
     /// Its chat template; base models have none.
     pub template: Option<Arc<ChatTemplate>>,
+    /// How it writes calls and thoughts.
+    pub dialect: Description,
+    /// Whether a whole answer that is one call as JSON is read as that call, without any marker.
+    pub lenient_tool_calls: bool,
     /// Sampling settings where a request has none.
     pub defaults: SamplingDefaults,
     /// Most tokens of an answer where a request names no number; `None` fills the context.

@@ -1,19 +1,31 @@
 //! The tokens of an answer → its pieces.
 
-use super::logprobs::{self, Ledger};
+use std::sync::Arc;
+
+use super::{
+    ServedModel,
+    logprobs::{self, Ledger},
+};
 use crate::{
-    conversation::{Piece, TokenLogprobs, Turn},
-    dialect::{Dialect, Plain, StopTexts},
+    conversation::{Piece, TokenLogprobs, ToolChoice, Turn},
+    dialect::{Dialect, Plain, Reading, StopTexts},
     engine::GeneratedToken,
+    id::TokenId,
     tokenizer::{Detokenizer, Tokenizer},
 };
+
+/// Tokens at the end of a prompt among which the marker is that opens thoughts.
+const PROMPT_END_TOKENS: usize = 32;
 
 /// Reads an answer as it is generated.
 pub(super) struct Reader {
     tokenizer: Tokenizer,
     detokenizer: Detokenizer,
-    stops: StopTexts,
     dialect: Box<dyn Dialect>,
+    /// Watches what is said to the user.
+    stops: StopTexts,
+    stopped: bool,
+    thought_tokens: u64,
     /// There if somebody asks how likely the tokens are.
     ledger: Option<Ledger>,
 }
@@ -28,18 +40,23 @@ pub(super) struct Read {
 }
 
 impl Reader {
-    /// Reads the answer to a turn.
-    pub(super) fn new(tokenizer: &Tokenizer, turn: &Turn) -> Self {
-        let stops = turn.stop.clone();
+    /// Reads the answer to a turn with this prompt.
+    pub(super) fn new(model: &ServedModel, turn: &Turn, prompt: &[TokenId]) -> Self {
+        let (detokenizer, dialect) = match turn.raw {
+            Some(_) => (
+                model.tokenizer.detokenizer().continuing(),
+                Box::new(Plain) as Box<dyn Dialect>,
+            ),
+            None => conversing(model, turn, prompt),
+        };
         Self {
-            tokenizer: tokenizer.clone(),
+            tokenizer: model.tokenizer.clone(),
             ledger: turn.sampling.logprobs.map(|_| Ledger::default()),
-            detokenizer: match turn.raw {
-                Some(_) => tokenizer.detokenizer().continuing(),
-                None => tokenizer.detokenizer(),
-            },
-            stops: StopTexts::new(stops),
-            dialect: Box::new(Plain),
+            detokenizer,
+            dialect,
+            stops: StopTexts::new(turn.stop.clone()),
+            stopped: false,
+            thought_tokens: 0,
         }
     }
 
@@ -49,14 +66,27 @@ impl Reader {
         if let (Some(ledger), Some(likely)) = (&mut self.ledger, likely) {
             ledger.push(likely, &text);
         }
-        let mut read = self.text(&text);
-        self.attribute(&mut read);
-        read
+        let thought = self.dialect.thinks();
+        let mut pieces = Vec::new();
+        self.dialect.push(&text, &mut pieces);
+        if thought || self.dialect.thinks() {
+            self.thought_tokens += 1;
+        }
+        let pieces = self.watched(pieces);
+        self.read(pieces)
+    }
+
+    /// How many of the tokens were thoughts, with their markers.
+    pub(super) fn thought_tokens(&self) -> u64 {
+        self.thought_tokens
     }
 
     /// What was held back. A character that the model itself left unfinished becomes U+FFFD; one
     /// that a limit cut is left out.
     pub(super) fn finish(&mut self, ended_by_model: bool) -> Read {
+        if self.stopped {
+            return self.read(Vec::new());
+        }
         let rest = match ended_by_model {
             true => self.detokenizer.finish(),
             false => String::new(),
@@ -64,30 +94,80 @@ impl Reader {
         if let Some(ledger) = &mut self.ledger {
             ledger.push_rest(&rest);
         }
-        let mut read = self.text(&rest);
-        if !read.stopped {
-            self.dialect.push(self.stops.finish(), &mut read.pieces);
-        }
-        self.dialect.finish(&mut read.pieces);
-        self.attribute(&mut read);
-        read
-    }
-
-    /// Finds the tokens of the pieces.
-    fn attribute(&mut self, read: &mut Read) {
-        if let Some(ledger) = &mut self.ledger {
-            read.logprobs = ledger.take(&read.pieces);
-        }
-    }
-
-    fn text(&mut self, text: &str) -> Read {
-        let watched = self.stops.push(text);
         let mut pieces = Vec::new();
-        self.dialect.push(watched.text, &mut pieces);
+        self.dialect.push(&rest, &mut pieces);
+        self.dialect.finish(&mut pieces);
+        let mut pieces = self.watched(pieces);
+        if !self.stopped {
+            self.release(&mut pieces);
+        }
+        self.read(pieces)
+    }
+
+    /// The pieces with their tokens.
+    fn read(&mut self, pieces: Vec<Piece>) -> Read {
+        let logprobs = self.ledger.as_mut().map(|ledger| ledger.take(&pieces));
         Read {
+            logprobs: logprobs.unwrap_or_default(),
             pieces,
-            logprobs: Vec::new(),
-            stopped: watched.stopped,
+            stopped: self.stopped,
         }
     }
+
+    /// The pieces up to the first stop text. One that might begin in the last text is held back.
+    fn watched(&mut self, pieces: Vec<Piece>) -> Vec<Piece> {
+        let mut shown = Vec::new();
+        for piece in pieces {
+            let Piece::Text(text) = piece else {
+                self.release(&mut shown);
+                shown.push(piece);
+                continue;
+            };
+            let watched = self.stops.push(&text);
+            if !watched.text.is_empty() {
+                shown.push(Piece::Text(watched.text));
+            }
+            if watched.stopped {
+                self.stopped = true;
+                break;
+            }
+        }
+        shown
+    }
+
+    /// Shows the text that was held back.
+    fn release(&mut self, shown: &mut Vec<Piece>) {
+        let held = self.stops.finish();
+        if !held.is_empty() {
+            shown.push(Piece::Text(held));
+        }
+    }
+}
+
+/// What reads an answer within a conversation.
+fn conversing(
+    model: &ServedModel,
+    turn: &Turn,
+    prompt: &[TokenId],
+) -> (Detokenizer, Box<dyn Dialect>) {
+    let tools = match turn.tool_rules.choice {
+        ToolChoice::None => &[],
+        _ => turn.head.tools.as_slice(),
+    };
+    let tokens = model.dialect.tokens(!tools.is_empty()).into_iter();
+    let shown: Arc<[TokenId]> = tokens
+        .filter_map(|spelling| model.tokenizer.token_id(spelling))
+        .collect();
+    let end = &prompt[prompt.len().saturating_sub(PROMPT_END_TOKENS)..];
+    let end: String = end
+        .iter()
+        .map(|&id| model.tokenizer.token_text(id))
+        .collect();
+    let reading = Reading {
+        tools,
+        thinks: model.dialect.thinks_after(&end),
+        lenient: model.lenient_tool_calls,
+    };
+    let detokenizer = model.tokenizer.detokenizer().showing(shown);
+    (detokenizer, model.dialect.reader(reading))
 }

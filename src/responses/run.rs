@@ -126,6 +126,7 @@ pub(super) async fn run(
     let mut tokens = model.engine.submit(job).map_err(refusal_of)?;
     let cached_tokens = accepted(&mut tokens).await?;
     let decision = decision(&session, cached_tokens);
+    let reader = Reader::new(&model, &record.turn, &session.prompt);
     let owner = session.opening.owner.clone();
     let lines = Arc::clone(&service.lines);
     let recording = Recording::begin(&service.log, lines, session, seed).await?;
@@ -135,7 +136,7 @@ pub(super) async fn run(
     }
     let (sender, events) = mpsc::channel(limits::TURN_EVENTS_MAX);
     let task = TurnTask {
-        reader: Reader::new(&model.tokenizer, &record.turn),
+        reader,
         answer: Answer::new(record.id),
         usage: Usage {
             input_tokens,
@@ -239,6 +240,7 @@ impl TurnTask {
         self.usage.output_tokens += 1;
         self.recording.generated(token.id);
         let read = self.reader.token(token);
+        self.usage.reasoning_tokens = self.reader.thought_tokens();
         let stopped = read.stopped;
         self.add(read).await?;
         Ok(stopped)

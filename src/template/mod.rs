@@ -15,10 +15,11 @@ mod variables;
 
 use std::sync::Arc;
 
-use jiff::ZonedDateTime;
+use jiff::{Timestamp, ZonedDateTime, tz::TimeZone};
 use minijinja::Environment;
+use serde_json::Map;
 
-use crate::conversation::{Head, Item};
+use crate::conversation::{FunctionTool, Head, Item, Message, Part, Role};
 use crate::tokenizer::{PromptPiece, SpecialTokens};
 
 use self::environment::{CHAT, Raised};
@@ -128,6 +129,45 @@ impl ChatTemplate {
             .map_err(|error| template_error(&error))
     }
 
+    /// The template's source, as it is compiled: newlines and some tags may differ from the file's.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Whether a prompt shows the tools that are offered. Where that cannot be tried, the source's
+    /// mentioning `tools` counts.
+    pub fn shows_tools(&self) -> bool {
+        let name = "stemma_shows_this_tool";
+        let tool = FunctionTool {
+            name: name.to_owned(),
+            description: Some(name.to_owned()),
+            parameters: Some(Map::new()),
+            strict: None,
+        };
+        let head = Head {
+            tools: vec![tool],
+            ..Head::default()
+        };
+        let items = [Item::Message(Message {
+            role: Role::User,
+            content: vec![Part::Text("Hi".to_owned())],
+        })];
+        let rendering = Rendering {
+            head: &head,
+            items: &items,
+            add_generation_prompt: true,
+        };
+        match self.render(
+            &rendering,
+            &Timestamp::UNIX_EPOCH.to_zoned_datetime(TimeZone::UTC),
+        ) {
+            Ok(pieces) => pieces.iter().any(|piece| match piece {
+                PromptPiece::Markup(text) | PromptPiece::Literal(text) => text.contains(name),
+            }),
+            Err(_) => self.mentions("tools"),
+        }
+    }
+
     /// Whether the template's source has this word, such as `tools` or `enable_thinking`: a template
     /// without it ignores that variable or key.
     pub fn mentions(&self, word: &str) -> bool {
@@ -165,7 +205,6 @@ fn template_error(error: &minijinja::Error) -> TemplateError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conversation::{Message, Part, Role};
 
     fn compiled(source: &str) -> Result<ChatTemplate, TemplateError> {
         ChatTemplate::compile(source, &SpecialTokens::default(), Arc::new([]))
@@ -184,6 +223,24 @@ mod tests {
             add_generation_prompt: true,
         };
         compiled(source)?.render(&rendering, &"2025-06-05T09:08:07[UTC]".parse().unwrap())
+    }
+
+    #[test]
+    fn whether_tools_are_shown_is_tried() {
+        for (source, shows) in [
+            (
+                "{% for tool in tools %}{{ tool | tojson }}{% endfor %}",
+                true,
+            ),
+            (
+                "{% if tools %}{{ tools[0].function.name }}{% endif %}",
+                true,
+            ),
+            ("{# tools #}{{ messages[0].content }}", false),
+            ("{% if tools %}{{ raise_exception('no') }}{% endif %}", true),
+        ] {
+            assert_eq!(compiled(source).unwrap().shows_tools(), shows, "{source}");
+        }
     }
 
     #[test]

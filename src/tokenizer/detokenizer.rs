@@ -1,6 +1,6 @@
 //! Token ids to text one at a time, never cutting a character.
 
-use std::{mem, str};
+use std::{mem, str, sync::Arc};
 
 use super::Tokenizer;
 use crate::id::TokenId;
@@ -17,6 +17,8 @@ pub struct Detokenizer {
     pending: Vec<u8>,
     /// Nothing has been written yet, so a SentencePiece word still loses its leading space.
     at_start: bool,
+    /// Control tokens that are written all the same.
+    shown: Arc<[TokenId]>,
 }
 
 impl Detokenizer {
@@ -26,7 +28,14 @@ impl Detokenizer {
             tokenizer,
             pending: Vec::new(),
             at_start,
+            shown: Arc::default(),
         }
+    }
+
+    /// The same, but with these control tokens written as they are spelled.
+    #[must_use]
+    pub fn showing(self, shown: Arc<[TokenId]>) -> Self {
+        Self { shown, ..self }
     }
 
     /// The same behind a text that has begun: a first space is one.
@@ -41,16 +50,24 @@ impl Detokenizer {
     /// The bytes that `id` would add now, whole characters or not.
     #[must_use]
     pub fn bytes_of(&self, id: TokenId) -> &[u8] {
-        stripped(self.tokenizer.0.vocabulary.shown_bytes(id), self.at_start)
+        stripped(self.written(id), self.at_start)
     }
 
-    /// The whole characters that `id` completes. Control tokens and unknown ids write nothing.
+    /// The whole characters that `id` completes. Unknown ids write nothing, nor do control tokens but
+    /// for those that are shown.
     pub fn push(&mut self, id: TokenId) -> String {
-        let bytes = self.tokenizer.0.vocabulary.shown_bytes(id);
-        self.pending
-            .extend_from_slice(stripped(bytes, self.at_start));
-        self.at_start &= bytes.is_empty();
+        let bytes = self.bytes_of(id).to_vec();
+        self.at_start &= self.written(id).is_empty();
+        self.pending.extend(bytes);
         self.take_whole()
+    }
+
+    fn written(&self, id: TokenId) -> &[u8] {
+        let vocabulary = &self.tokenizer.0.vocabulary;
+        match self.shown.contains(&id) {
+            true => vocabulary.bytes(id),
+            false => vocabulary.shown_bytes(id),
+        }
     }
 
     /// What is left at the end of a text: U+FFFD for a character that never became whole.

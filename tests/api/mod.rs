@@ -13,3 +13,4 @@ mod refusals;
 mod routes;
 mod stopping;
 mod stream;
+mod thinking;

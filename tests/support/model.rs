@@ -8,6 +8,7 @@ use std::{
 use jiff::Timestamp;
 use serde_json::Map;
 use stemma::{
+    dialect::Description,
     engine::{self, EngineOptions, scripted::ScriptedExecutor},
     id::TokenId,
     responses::{SamplingDefaults, ServedModel, longest_token_bytes},
@@ -28,6 +29,7 @@ pub(crate) struct Script {
     pub(crate) template: Option<&'static str>,
     pub(crate) defaults: SamplingDefaults,
     pub(crate) max_output_tokens: Option<u64>,
+    pub(crate) lenient_tool_calls: bool,
     tokenizer: Tokenizer,
 }
 
@@ -52,6 +54,7 @@ impl Script {
             template: Some(CHATML),
             defaults: SamplingDefaults::default(),
             max_output_tokens: None,
+            lenient_tool_calls: false,
             tokenizer,
         }
     }
@@ -87,6 +90,8 @@ impl Script {
             id: self.id,
             created_at: Timestamp::constant(1_750_000_000, 0),
             engine: engine::start(self.engine, move || Ok(executor)).expect("an engine"),
+            dialect: Description::of(template.as_ref(), &tokenizer),
+            lenient_tool_calls: self.lenient_tool_calls,
             template: template.map(Arc::new),
             defaults: self.defaults,
             max_output_tokens: self.max_output_tokens,

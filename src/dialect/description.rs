@@ -1,0 +1,107 @@
+//! What a model's chat template shows of how the model writes.
+
+use super::{
+    Dialect, Family, Plain, Thinking, Wrapper,
+    family::Harmony,
+    lenient::Lenient,
+    marked::{Marked, Openers},
+    syntax::tools::Tools,
+};
+use crate::{conversation::FunctionTool, template::ChatTemplate, tokenizer::Tokenizer};
+
+/// How a model writes calls and thoughts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Description {
+    /// How it writes calls; `None` where that is not known.
+    pub family: Option<Family>,
+    /// The text around its calls, if they are JSON in a fixed one.
+    pub wrapper: Option<Wrapper>,
+    /// How it marks thoughts, if it has any.
+    pub thinking: Option<Thinking>,
+    /// Whether its prompts show the tools that are offered: without that it cannot call any.
+    pub shows_tools: bool,
+}
+
+/// How one answer is to be read.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Reading<'a> {
+    /// The tools that may be called, under the names by which the model calls them. Without any, what
+    /// looks like a call is text.
+    pub tools: &'a [FunctionTool],
+    /// Whether the prompt ends inside thoughts: see [`Description::thinks_after`].
+    pub thinks: bool,
+    /// Whether a whole answer that is one JSON object of a name and arguments is a call, too.
+    pub lenient: bool,
+}
+
+impl Description {
+    /// What a model's template and vocabulary show. Models without a template only continue text.
+    pub fn of(template: Option<&ChatTemplate>, tokenizer: &Tokenizer) -> Self {
+        let Some(template) = template else {
+            return Self::default();
+        };
+        let has_token = |spelling: &str| tokenizer.token_id(spelling).is_some();
+        Self {
+            shows_tools: template.shows_tools(),
+            ..Self::recognise(template.source(), has_token)
+        }
+    }
+
+    /// Reads the source of a template; `has_token` says whether the vocabulary has a control token.
+    pub fn recognise(source: &str, has_token: impl Fn(&str) -> bool) -> Self {
+        let family = Family::recognise(source);
+        Self {
+            family,
+            wrapper: family
+                .and_then(Family::syntax)
+                .and_then(|syntax| (syntax.wrapper)(source)),
+            thinking: Thinking::recognise(source, &has_token),
+            shows_tools: false,
+        }
+    }
+
+    /// Whether a prompt that ends so lets the answer begin inside thoughts.
+    pub fn thinks_after(&self, prompt: &str) -> bool {
+        self.thinking
+            .is_some_and(|thinking| thinking.is_open_after(prompt))
+    }
+
+    /// Spellings of the control tokens that a reader must see. All others are to be left out of the text
+    /// that it reads.
+    pub fn tokens(&self, has_tools: bool) -> Vec<&'static str> {
+        let thinking = self.thinking.iter().flat_map(|thinking| thinking.tokens);
+        // Messages of Harmony are what they are without tools, too.
+        let family = self
+            .family
+            .filter(|family| has_tools || *family == Family::Harmony);
+        let calls = family.into_iter().flat_map(Family::tokens);
+        thinking.chain(calls).copied().collect()
+    }
+
+    /// A reader of one answer.
+    pub fn reader(&self, reading: Reading<'_>) -> Box<dyn Dialect> {
+        let tools = Tools::new(reading.tools);
+        if self.family == Some(Family::Harmony) {
+            return Box::new(Harmony::new(tools));
+        }
+        let syntax = self.family.and_then(Family::syntax);
+        let syntax = syntax.filter(|_| !tools.is_empty());
+        let mut openers = Openers::default();
+        if let Some(syntax) = syntax {
+            openers.markers = syntax.markers;
+            openers.behind = Some(syntax.behind);
+            openers.at_start.extend_from_slice(syntax.at_start);
+        }
+        if reading.lenient && !tools.is_empty() {
+            for first in Lenient::BEGINNINGS {
+                openers
+                    .at_start
+                    .push((first, |_| Box::<Lenient>::default()));
+            }
+        }
+        if self.thinking.is_none() && openers.is_empty() {
+            return Box::new(Plain);
+        }
+        Box::new(Marked::new(self.thinking, openers, tools, reading.thinks))
+    }
+}

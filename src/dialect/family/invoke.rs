@@ -1,0 +1,139 @@
+//! MiniMax M2, DeepSeek V3.2 and V4, MiniCPM 5: tags with a `name` attribute for the call and for each argument.
+
+use super::Syntax;
+use crate::dialect::syntax::{
+    named::{Head, name_before},
+    parameters::{TaggedCalls, Tags},
+};
+
+const MINIMAX_OPEN: &str = "<minimax:tool_call>";
+const DSML_CALLS: &str = "<｜DSML｜function_calls>";
+const DSML_TOOLS: &str = "<｜DSML｜tool_calls>";
+const MINICPM_FUNCTION: &str = "<function name=\"";
+
+pub(super) const MINIMAX: Syntax = Syntax {
+    is_of: |source| source.contains(MINIMAX_OPEN),
+    markers: &[MINIMAX_OPEN],
+    behind: |_| Box::new(TaggedCalls::new(TAGS, false)),
+    at_start: &[],
+    tokens: &[MINIMAX_OPEN, "</minimax:tool_call>"],
+    wrapper: |_| None,
+};
+
+pub(super) const DSML: Syntax = Syntax {
+    is_of: |source| source.contains("｜DSML｜"),
+    markers: &[DSML_CALLS, DSML_TOOLS],
+    behind: |marker| {
+        let tags = match marker {
+            DSML_TOOLS => DSML_TOOL_TAGS,
+            _ => DSML_TAGS,
+        };
+        Box::new(TaggedCalls::new(tags, false))
+    },
+    tokens: &["｜DSML｜"],
+    ..MINIMAX
+};
+
+pub(super) const MINICPM: Syntax = Syntax {
+    is_of: |source| source.contains("<param name=") && source.contains("<function name="),
+    markers: &[MINICPM_FUNCTION],
+    behind: |_| Box::new(TaggedCalls::new(MINICPM_TAGS, true)),
+    tokens: &["<function", "</function>", "<param", "</param>"],
+    ..MINIMAX
+};
+
+const TAGS: Tags = Tags {
+    call: "<invoke name=\"",
+    name: |text| name_before(text, "\">"),
+    key: "<parameter name=\"",
+    key_name: |text| name_before(text, "\">"),
+    is_text: |_| None,
+    value: "",
+    value_end: "</parameter>",
+    lines: false,
+    call_end: "</invoke>",
+    end: "</minimax:tool_call>",
+};
+
+const DSML_TAGS: Tags = Tags {
+    call: "<｜DSML｜invoke name=\"",
+    name: |text| name_before(text, "\">"),
+    key: "<｜DSML｜parameter name=\"",
+    key_name: dsml_key,
+    is_text: |head| {
+        let attribute = head.split_once("string=\"");
+        attribute.map(|(_, value)| value.starts_with("true"))
+    },
+    value: "",
+    value_end: "</｜DSML｜parameter>",
+    lines: false,
+    call_end: "</｜DSML｜invoke>",
+    end: "</｜DSML｜function_calls>",
+};
+
+const DSML_TOOL_TAGS: Tags = Tags {
+    end: "</｜DSML｜tool_calls>",
+    ..DSML_TAGS
+};
+
+const MINICPM_TAGS: Tags = Tags {
+    call: MINICPM_FUNCTION,
+    key: "<param name=\"",
+    value_end: "</param>",
+    call_end: "</function>",
+    end: "",
+    ..TAGS
+};
+
+/// A key and the attribute behind it that says whether the value is text.
+fn dsml_key(text: &str) -> Head<'_> {
+    let Some(end) = text.find('>') else {
+        return Head::Maybe;
+    };
+    match text[..end].split_once('"') {
+        Some((key, _)) => Head::Is(key, end + 1),
+        None => Head::No,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Family;
+    use crate::dialect::tests::check;
+
+    const MINIMAX: &[(&str, &[&str])] = &[(
+        "Look.\n<minimax:tool_call>\n<invoke name=\"f\">\n<parameter name=\"s\">a\n\"b\"</parameter>\n<parameter \
+         name=\"n\">3</parameter>\n</invoke>\n<invoke name=\"g\">\n</invoke>\n</minimax:tool_call>",
+        &[
+            "text Look.",
+            "f {\"s\": \"a\\n\\\"b\\\"\", \"n\": 3}",
+            "g {}",
+        ],
+    )];
+
+    const DSML: &[(&str, &[&str])] = &[
+        (
+            "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"f\">\n<｜DSML｜parameter name=\"x\" string=\"true\">5\
+             </｜DSML｜parameter>\n<｜DSML｜parameter name=\"n\" string=\"false\">3</｜DSML｜parameter>\n\
+             </｜DSML｜invoke>\n</｜DSML｜function_calls>",
+            &["f {\"x\": \"5\", \"n\": 3}"],
+        ),
+        (
+            "<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"g\">\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>So.",
+            &["g {}", "text So."],
+        ),
+    ];
+
+    const MINICPM: &[(&str, &[&str])] = &[(
+        "<function name=\"f\"><param name=\"s\">a</param><param name=\"n\">3</param></function>\n\
+         <function name=\"g\"></function>",
+        &["f {\"s\": \"a\", \"n\": 3}", "g {}"],
+    )];
+
+    #[test]
+    fn answers() {
+        check(Family::MiniMax, MINIMAX);
+        check(Family::Dsml, DSML);
+        check(Family::MiniCpm, MINICPM);
+    }
+}

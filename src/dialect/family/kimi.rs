@@ -1,0 +1,82 @@
+//! Kimi K2: `functions.NAME:NUMBER` and JSON between control tokens.
+
+use super::Syntax;
+use crate::dialect::syntax::named::{Head, Named, NamedCalls, name_before};
+
+const SECTION: &str = "<|tool_calls_section_begin|>";
+const SECTION_END: &str = "<|tool_calls_section_end|>";
+const CALL: &str = "<|tool_call_begin|>";
+const ARGUMENTS: &str = "<|tool_call_argument_begin|>";
+const CALL_END: &str = "<|tool_call_end|>";
+
+pub(super) const SYNTAX: Syntax = Syntax {
+    is_of: |source| source.contains(CALL) && source.contains(ARGUMENTS),
+    markers: &[SECTION, CALL],
+    behind: |marker| Box::new(NamedCalls::new(NAMED, marker == CALL)),
+    at_start: &[],
+    tokens: &[SECTION, SECTION_END, CALL, ARGUMENTS, CALL_END],
+    // The number before the arguments counts calls over the whole conversation.
+    wrapper: |_| None,
+};
+
+const NAMED: Named = Named {
+    begin: CALL,
+    head,
+    close: &[CALL_END],
+    end: Some(SECTION_END),
+};
+
+/// A name out of `functions.NAME:NUMBER`; older models leave out either.
+fn head(text: &str) -> Head<'_> {
+    match name_before(text, ARGUMENTS) {
+        Head::Is(id, length) => {
+            let name = id.strip_prefix("functions.").unwrap_or(id);
+            let name = match name.rsplit_once(':') {
+                Some((name, number)) if number.bytes().all(|b| b.is_ascii_digit()) => name,
+                _ => name,
+            };
+            Head::Is(name, length)
+        }
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Family;
+    use crate::dialect::tests::check;
+
+    const ANSWERS: &[(&str, &[&str])] = &[
+        (
+            "Look.<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>\
+             {\"a\": \"<|tool_call_end|>\"}<|tool_call_end|><|tool_call_begin|>functions.g:1\
+             <|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>",
+            &["text Look.", "f {\"a\": \"<|tool_call_end|>\"}", "g {}"],
+        ),
+        (
+            "<|tool_call_begin|>f<|tool_call_argument_begin|> {\"a\": 1} <|tool_call_end|> So.",
+            &["f {\"a\": 1}", "text So."],
+        ),
+        (
+            "<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|><|tool_call_end|>",
+            &["f "],
+        ),
+        (
+            "<|tool_call_begin|>functions.h:0<|tool_call_argument_begin|>{}",
+            &["text <|tool_call_begin|>functions.h:0<|tool_call_argument_begin|>{}"],
+        ),
+        (
+            "<|tool_calls_section_begin|><|tool_calls_section_end|>",
+            &["text <|tool_calls_section_begin|><|tool_calls_section_end|>"],
+        ),
+        (
+            "<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{\"a\": oops}<|tool_call_end|>",
+            &["f {\"a\": …", "text oops}<|tool_call_end|>"],
+        ),
+    ];
+
+    #[test]
+    fn answers() {
+        check(Family::Kimi, ANSWERS);
+    }
+}

@@ -1,0 +1,131 @@
+//! Mistral: `[TOOL_CALLS]` before a list of JSON objects, or, since 2025, before each name with its JSON.
+
+use super::{Syntax, Wrapper};
+use crate::{
+    conversation::Piece,
+    dialect::syntax::{
+        Calls, Step,
+        held::Held,
+        named::{Head, Named, NamedCalls},
+        objects::CallObjects,
+        tools::Tools,
+    },
+};
+
+const CALLS: &str = "[TOOL_CALLS]";
+const ARGUMENTS: &str = "[ARGS]";
+const ID: &str = "[CALL_ID]";
+
+pub(super) const SYNTAX: Syntax = Syntax {
+    is_of: |source| source.contains(CALLS),
+    markers: &[CALLS],
+    behind: |_| Box::<EitherForm>::default(),
+    at_start: &[],
+    tokens: &[CALLS, ARGUMENTS, ID],
+    wrapper: |source| match (source.contains(ARGUMENTS), source.contains(ID)) {
+        (false, _) => Some(LIST),
+        (true, false) => Some(NAMED_CALLS),
+        // Each call has an id that the model makes up.
+        (true, true) => None,
+    },
+};
+
+const LIST: Wrapper = Wrapper {
+    opening: "[TOOL_CALLS][",
+    before_name: "{\"name\": \"",
+    before_arguments: "\", \"arguments\": ",
+    after_arguments: "}",
+    between: ", ",
+    closing: "]",
+};
+
+const NAMED_CALLS: Wrapper = Wrapper {
+    opening: "",
+    before_name: CALLS,
+    before_arguments: ARGUMENTS,
+    after_arguments: "",
+    between: "",
+    closing: "",
+};
+
+const NAMED: Named = Named {
+    begin: "",
+    head,
+    close: &[],
+    end: None,
+};
+
+/// Decides by the first character which form it is: models of either write the other at times.
+#[derive(Default)]
+struct EitherForm(Option<Box<dyn Calls>>);
+
+impl Calls for EitherForm {
+    fn read(&mut self, held: &mut Held, tools: &Tools, pieces: &mut Vec<Piece>) -> Step {
+        if self.0.is_none() {
+            held.read_space();
+            self.0 = Some(match held.rest().chars().next() {
+                None => return Step::More,
+                Some('[' | '{') => Box::new(CallObjects::new(None)),
+                Some(_) => Box::new(NamedCalls::new(NAMED, true)),
+            });
+        }
+        match &mut self.0 {
+            Some(calls) => calls.read(held, tools, pieces),
+            None => Step::More,
+        }
+    }
+}
+
+/// The name up to the arguments; an id may stand between.
+fn head(text: &str) -> Head<'_> {
+    let Some(open) = text
+        .find('{')
+        .or_else(|| Some(text.find(ARGUMENTS)? + ARGUMENTS.len()))
+    else {
+        return Head::Maybe;
+    };
+    let before = &text[..open];
+    let name = [ID, ARGUMENTS].iter().fold(before, |name, marker| {
+        name.split(marker).next().unwrap_or(name)
+    });
+    Head::Is(name.trim(), open)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Family;
+    use crate::dialect::tests::check;
+
+    const ANSWERS: &[(&str, &[&str])] = &[
+        (
+            "[TOOL_CALLS][{\"name\": \"f\", \"arguments\": {\"a\": \"]\"}, \"id\": \"abcdefgh1\"}, \
+             {\"name\": \"g\", \"arguments\": {}, \"id\": \"abcdefgh2\"}]",
+            &["f {\"a\": \"]\"}", "g {}"],
+        ),
+        (
+            "[TOOL_CALLS] [{\"name\": \"f\", \"arguments\": {}}]",
+            &["f {}"],
+        ),
+        (
+            "Look.[TOOL_CALLS]f[ARGS]{\"a\": \"[TOOL_CALLS]\"}[TOOL_CALLS]g[ARGS]{}",
+            &["text Look.", "f {\"a\": \"[TOOL_CALLS]\"}", "g {}"],
+        ),
+        (
+            "[TOOL_CALLS]f[CALL_ID]abcdefgh1[ARGS]{\"a\": 1}",
+            &["f {\"a\": 1}"],
+        ),
+        ("[TOOL_CALLS]f{\"a\": 1}", &["f {\"a\": 1}"]),
+        ("[TOOL_CALLS]h[ARGS]{}", &["text [TOOL_CALLS]h[ARGS]{}"]),
+        ("[TOOL_CALLS]", &["text [TOOL_CALLS]"]),
+        (
+            "[TOOL_CALLS][{\"name\": \"f\", \"arguments\": {}}, 7]",
+            &["f {}", "text , 7]"],
+        ),
+        ("[1, 2]", &["text [1, 2]"]),
+    ];
+
+    #[test]
+    fn answers() {
+        check(Family::Mistral, ANSWERS);
+    }
+}

@@ -1,0 +1,118 @@
+//! Qwen3-Coder, Qwen 3.5, Nemotron 3 and Step 3.5: `<function=NAME>` with a `<parameter=KEY>` for each argument. Seed-OSS
+//! writes the same on single lines.
+
+use super::Syntax;
+use crate::dialect::syntax::{
+    named::name_before,
+    parameters::{TaggedCalls, Tags},
+};
+
+const OPEN: &str = "<tool_call>";
+const FUNCTION: &str = "<function=";
+const SEED_OPEN: &str = "<seed:tool_call>";
+
+pub(super) const QWEN: Syntax = Syntax {
+    is_of: |source| source.contains(OPEN) && source.contains("<parameter="),
+    // Qwen3-Coder leaves out the outer marker at times.
+    markers: &[OPEN, FUNCTION],
+    behind: |marker| Box::new(TaggedCalls::new(TAGS, marker == FUNCTION)),
+    at_start: &[],
+    tokens: &[OPEN, "</tool_call>"],
+    wrapper: |_| None,
+};
+
+pub(super) const SEED: Syntax = Syntax {
+    is_of: |source| source.contains(SEED_OPEN),
+    markers: &[SEED_OPEN],
+    behind: |_| Box::new(TaggedCalls::new(SEED_TAGS, false)),
+    tokens: &[SEED_OPEN, "</seed:tool_call>"],
+    ..QWEN
+};
+
+const TAGS: Tags = Tags {
+    call: FUNCTION,
+    name: |text| name_before(text, ">"),
+    key: "<parameter=",
+    key_name: |text| name_before(text, ">"),
+    is_text: |_| None,
+    value: "",
+    value_end: "</parameter>",
+    lines: true,
+    call_end: "</function>",
+    end: "</tool_call>",
+};
+
+const SEED_TAGS: Tags = Tags {
+    lines: false,
+    end: "</seed:tool_call>",
+    ..TAGS
+};
+
+#[cfg(test)]
+mod tests {
+    use super::super::Family;
+    use crate::dialect::tests::check;
+
+    const QWEN: &[(&str, &[&str])] = &[
+        (
+            "Look.\n<tool_call>\n<function=f>\n<parameter=s>\nmulti\nline \"quoted\"\n</parameter>\n<parameter=n>\n-3\n\
+             </parameter>\n<parameter=o>\n{\"a\": [1]}\n</parameter>\n</function>\n</tool_call>\n<tool_call>\n\
+             <function=g>\n</function>\n</tool_call>",
+            &[
+                "text Look.",
+                "f {\"s\": \"multi\\nline \\\"quoted\\\"\", \"n\": -3, \"o\": {\"a\": [1]}}",
+                "g {}",
+            ],
+        ),
+        // Tags inside of texts survive.
+        (
+            "<tool_call>\n<function=f>\n<parameter=s>\na</parameter> b</function></tool_call>\n\n</parameter>\n\
+             </function>\n</tool_call>So.",
+            &[
+                "f {\"s\": \"a</parameter> b</function></tool_call>\\n\"}",
+                "text So.",
+            ],
+        ),
+        // Without the outer marker, and on one line.
+        (
+            "<function=f><parameter=n>5</parameter><parameter=m>null</parameter></function>",
+            &["f {\"n\": 5, \"m\": null}"],
+        ),
+        (
+            "<tool_call><function=f><parameter=either>5</parameter><parameter=x>True</parameter></function></tool_call>",
+            &["f {\"either\": 5, \"x\": \"True\"}"],
+        ),
+        (
+            "<tool_call>\n<function=h>\n</function>\n</tool_call>",
+            &["text <tool_call>\n<function=h>\n</function>\n</tool_call>"],
+        ),
+        (
+            "<tool_call>\n{\"name\": \"f\"}",
+            &["text <tool_call>\n{\"name\": \"f\"}"],
+        ),
+        (
+            "<tool_call>\n<function=f>\n<parameter=s>\nab\n",
+            &["f {\"s\": \"ab…"],
+        ),
+        (
+            "<tool_call>\n<function=f>\n<parameter=n>\n12",
+            &["f {\"n\": 12…"],
+        ),
+        (
+            "<tool_call>\n<function=f>\n<parameter=n>\n1\n</parameter>\noops</tool_call>",
+            &["f {\"n\": 1\n</parameter>\noops</tool_call>…"],
+        ),
+    ];
+
+    const SEED: &[(&str, &[&str])] = &[(
+        "<seed:tool_call>\n<function=f>\n<parameter=s>\na</parameter>\n<parameter=o>{'a': True}</parameter>\n\
+         </function>\n</seed:tool_call>",
+        &["f {\"s\": \"\\na\", \"o\": {\"a\": true}}"],
+    )];
+
+    #[test]
+    fn answers() {
+        check(Family::QwenCoder, QWEN);
+        check(Family::Seed, SEED);
+    }
+}

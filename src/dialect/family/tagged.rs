@@ -1,0 +1,124 @@
+//! Families that differ from each other only in the markers around their JSON.
+
+use super::{MakeCalls, Syntax, Wrapper};
+use crate::dialect::syntax::objects::CallObjects;
+
+/// Nemotron Nano 2.
+pub(super) const NEMOTRON: Syntax = Syntax {
+    is_of: |source| source.contains("<TOOLCALL>"),
+    markers: &["<TOOLCALL>"],
+    behind: |_| Box::new(CallObjects::new(Some("</TOOLCALL>"))),
+    tokens: &["<TOOLCALL>", "</TOOLCALL>"],
+    wrapper: |_| {
+        Some(Wrapper {
+            opening: "<TOOLCALL>[",
+            closing: "]</TOOLCALL>",
+            ..LISTED
+        })
+    },
+    ..PLAIN
+};
+
+/// Apriel and MiniMax M1.
+pub(super) const TOOL_CALLS: Syntax = Syntax {
+    is_of: |source| source.contains("</tool_calls>"),
+    markers: &["<tool_calls>"],
+    behind: |_| Box::new(CallObjects::new(Some("</tool_calls>"))),
+    tokens: &["<tool_calls>", "</tool_calls>"],
+    wrapper: |_| {
+        Some(Wrapper {
+            opening: "<tool_calls>[",
+            closing: "]</tool_calls>",
+            ..LISTED
+        })
+    },
+    ..PLAIN
+};
+
+/// Command R7B and A, which say `tool_name` and `parameters`, and number the calls.
+pub(super) const COHERE: Syntax = Syntax {
+    is_of: |source| source.contains("<|START_ACTION|>"),
+    markers: &["<|START_ACTION|>"],
+    behind: |_| Box::new(CallObjects::new(Some("<|END_ACTION|>"))),
+    tokens: &["<|START_ACTION|>", "<|END_ACTION|>"],
+    wrapper: |_| None,
+    ..PLAIN
+};
+
+/// Granite 3, whose calls are a list behind a marker or without one.
+pub(super) const GRANITE: Syntax = Syntax {
+    is_of: |source| source.contains("<|tool_call|>"),
+    markers: &["<|tool_call|>", "<tool_call>"],
+    behind: |_| Box::new(CallObjects::new(None)),
+    tokens: &["<|tool_call|>", "<tool_call>"],
+    wrapper: |_| {
+        Some(Wrapper {
+            opening: "<|tool_call|>[",
+            closing: "]",
+            ..LISTED
+        })
+    },
+    ..PLAIN
+};
+
+/// GigaChat 3.
+pub(super) const GIGACHAT: Syntax = Syntax {
+    is_of: |source| source.contains("<|function_call|>"),
+    markers: &["<|function_call|>"],
+    behind: |_| Box::new(CallObjects::new(None)),
+    tokens: &["<|function_call|>"],
+    wrapper: |_| {
+        Some(Wrapper {
+            opening: "<|function_call|>",
+            ..LISTED
+        })
+    },
+    ..PLAIN
+};
+
+const PLAIN: Syntax = Syntax {
+    is_of: |_| false,
+    markers: &[],
+    behind: NOTHING,
+    at_start: &[],
+    tokens: &[],
+    wrapper: |_| None,
+};
+
+const NOTHING: MakeCalls = |_| Box::new(CallObjects::new(None));
+
+const LISTED: Wrapper = Wrapper {
+    opening: "",
+    before_name: "{\"name\": \"",
+    before_arguments: "\", \"arguments\": ",
+    after_arguments: "}",
+    between: ", ",
+    closing: "",
+};
+
+#[cfg(test)]
+mod tests {
+    use super::super::Family;
+    use crate::dialect::tests::check;
+
+    #[test]
+    fn answers() {
+        let calls =
+            "[{\"name\": \"f\", \"arguments\": {\"a\": 1}}, {\"name\": \"g\", \"arguments\": {}}]";
+        for (family, open, close) in [
+            (Family::Nemotron, "<TOOLCALL>", "</TOOLCALL>"),
+            (Family::ToolCalls, "<tool_calls>", "</tool_calls>"),
+            (Family::Granite, "<|tool_call|>", ""),
+            (Family::GigaChat, "<|function_call|>", ""),
+        ] {
+            let answer = format!("Look.\n{open}{calls}{close}");
+            let expected: &[&str] = &["text Look.", "f {\"a\": 1}", "g {}"];
+            check(family, &[(&answer, expected)]);
+        }
+        let answer = "<|START_ACTION|>[\n    {\"tool_call_id\": \"0\", \"tool_name\": \"f\", \"parameters\": \
+                      {\"a\": 1}}\n]<|END_ACTION|>";
+        check(Family::Cohere, &[(answer, &["f {\"a\": 1}"])]);
+        let answer = "<tool_calls>\n{\"name\": \"f\"}\n{\"name\": \"g\"}\n</tool_calls>";
+        check(Family::ToolCalls, &[(answer, &["f ", "g "])]);
+    }
+}

@@ -1,0 +1,237 @@
+//! A call written as one JSON object, with its name and its arguments under keys.
+
+use std::mem;
+
+use super::{
+    Step,
+    held::Held,
+    json::{JsonValue, Progress},
+    tools::Tools,
+};
+use crate::conversation::Piece;
+
+/// Keys under which models write the name of a tool.
+const NAME_KEYS: [&str; 2] = ["name", "tool_name"];
+
+/// Keys under which they write the arguments.
+const ARGUMENTS_KEYS: [&str; 2] = ["arguments", "parameters"];
+
+#[derive(Debug)]
+enum State {
+    Start,
+    /// A key, or the end of an object that has none.
+    FirstKey,
+    Key,
+    InKey,
+    Colon,
+    Value,
+    In(Kind),
+    AfterValue,
+}
+
+/// What a value is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Name,
+    Arguments,
+    /// Arguments as a text that holds an object.
+    QuotedArguments,
+    /// Arguments that are `null`.
+    NoArguments,
+    Other,
+}
+
+/// Reads one such object. Its arguments are passed on as they come.
+#[derive(Debug)]
+pub(crate) struct CallObject {
+    state: State,
+    json: JsonValue,
+    /// The key or the value that is being read, except for arguments that are passed on.
+    text: String,
+    name: Option<String>,
+    /// What is known of the arguments and not yet passed on.
+    arguments: String,
+    arguments_came: bool,
+    began: bool,
+    ended: bool,
+}
+
+impl Default for CallObject {
+    fn default() -> Self {
+        Self {
+            state: State::Start,
+            json: JsonValue::default(),
+            text: String::new(),
+            name: None,
+            arguments: String::new(),
+            arguments_came: false,
+            began: false,
+            ended: false,
+        }
+    }
+}
+
+impl CallObject {
+    /// Reads what it can of the object, white space before it included.
+    pub(crate) fn read(&mut self, held: &mut Held, tools: &Tools, pieces: &mut Vec<Piece>) -> Step {
+        loop {
+            if !matches!(self.state, State::InKey | State::In(_)) {
+                held.read_space();
+            }
+            let Some(next) = held.rest().chars().next() else {
+                return Step::More;
+            };
+            let went_on = match &self.state {
+                State::InKey | State::In(_) => match self.value(held, tools, pieces) {
+                    Progress::Inside => return Step::More,
+                    Progress::Ended => true,
+                    Progress::Broken => false,
+                },
+                State::Value => self.value_begins(next),
+                _ => match self.between(next) {
+                    Some(consumed) => {
+                        held.read(consumed);
+                        true
+                    }
+                    None => false,
+                },
+            };
+            if !went_on {
+                return Step::Broken;
+            }
+            if matches!(self.state, State::Start) {
+                return self.object_ends(held, pieces);
+            }
+        }
+    }
+
+    /// Takes a character between values; returns the bytes it has, unless it cannot be there.
+    fn between(&mut self, next: char) -> Option<usize> {
+        let (state, consumed) = match (&self.state, next) {
+            (State::Start, '{') => (State::FirstKey, 1),
+            (State::FirstKey | State::Key, '"') => {
+                self.json = JsonValue::default();
+                self.text.clear();
+                (State::InKey, 0)
+            }
+            (State::Colon, ':') => (State::Value, 1),
+            (State::AfterValue, ',') => (State::Key, 1),
+            (State::FirstKey | State::AfterValue, '}') => (State::Start, 1),
+            _ => return None,
+        };
+        self.state = state;
+        Some(consumed)
+    }
+
+    /// Decides what a value is by its key and its first character; says whether it can be that.
+    fn value_begins(&mut self, next: char) -> bool {
+        let key = self.text.as_str();
+        let kind = if NAME_KEYS.contains(&key) && self.name.is_none() {
+            (next == '"').then_some(Kind::Name)
+        } else if ARGUMENTS_KEYS.contains(&key) && !self.arguments_came {
+            self.arguments_came = true;
+            match next {
+                '{' => Some(Kind::Arguments),
+                '"' => Some(Kind::QuotedArguments),
+                'n' => Some(Kind::NoArguments),
+                _ => None,
+            }
+        } else {
+            Some(Kind::Other)
+        };
+        self.json = JsonValue::default();
+        self.text.clear();
+        match kind {
+            Some(kind) => self.state = State::In(kind),
+            None => return false,
+        }
+        true
+    }
+
+    /// Reads on in a key or a value.
+    fn value(&mut self, held: &mut Held, tools: &Tools, pieces: &mut Vec<Piece>) -> Progress {
+        let is_arguments = matches!(self.state, State::In(Kind::Arguments));
+        let out = match is_arguments {
+            true => &mut self.arguments,
+            false => &mut self.text,
+        };
+        let (read, progress) = self.json.read(held.rest(), out);
+        held.read(read);
+        if is_arguments && self.json.is_surely_object() {
+            self.pass_on(held, pieces);
+        }
+        match progress {
+            Progress::Ended if !self.value_ends(tools) => Progress::Broken,
+            Progress::Ended => {
+                if self.arguments_came && !matches!(self.state, State::Colon) {
+                    self.end_call(held, pieces);
+                }
+                progress
+            }
+            other => other,
+        }
+    }
+
+    /// Makes use of a whole key or value; says whether a call can have it.
+    fn value_ends(&mut self, tools: &Tools) -> bool {
+        let text = || serde_json::from_str::<String>(&self.text);
+        let kind = match mem::replace(&mut self.state, State::AfterValue) {
+            State::In(kind) => kind,
+            _ => {
+                self.state = State::Colon;
+                let key = text();
+                self.text = key.unwrap_or_default();
+                return true;
+            }
+        };
+        match kind {
+            Kind::Name => match text() {
+                Ok(name) if tools.has(&name) => self.name = Some(name),
+                _ => return false,
+            },
+            Kind::QuotedArguments => match text() {
+                Ok(inner) if is_object(&inner) => self.arguments = inner,
+                _ => return false,
+            },
+            Kind::Arguments | Kind::NoArguments | Kind::Other => {}
+        }
+        true
+    }
+
+    /// Begins the call if its name is known, and passes on the arguments that have come.
+    fn pass_on(&mut self, held: &mut Held, pieces: &mut Vec<Piece>) {
+        if let Some(name) = self.name.as_ref().filter(|_| !self.ended) {
+            if !mem::replace(&mut self.began, true) {
+                pieces.push(Piece::Call { name: name.clone() });
+            }
+            held.settle();
+            if !self.arguments.is_empty() {
+                pieces.push(Piece::Arguments(mem::take(&mut self.arguments)));
+            }
+        }
+    }
+
+    /// Ends the call if its name is known.
+    fn end_call(&mut self, held: &mut Held, pieces: &mut Vec<Piece>) {
+        if self.name.is_some() && !self.ended {
+            self.pass_on(held, pieces);
+            self.ended = true;
+            pieces.push(Piece::End);
+        }
+    }
+
+    fn object_ends(&mut self, held: &mut Held, pieces: &mut Vec<Piece>) -> Step {
+        self.end_call(held, pieces);
+        match mem::take(self).ended {
+            true => {
+                held.settle();
+                Step::Done
+            }
+            false => Step::Broken,
+        }
+    }
+}
+
+fn is_object(text: &str) -> bool {
+    serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(text).is_ok()
+}

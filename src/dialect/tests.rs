@@ -1,0 +1,216 @@
+//! What the tests of all families share: an answer is read at every split of its text, and cut everywhere.
+
+use serde_json::json;
+
+use super::{Description, Dialect, Family, Reading, Thinking};
+use crate::conversation::{FunctionTool, Piece};
+
+/// Functions `f` and `g`, which the tests declare, with properties of several types.
+pub(super) fn tools() -> Vec<FunctionTool> {
+    let properties = json!({
+        "s": {"type": "string"}, "n": {"type": "integer"}, "o": {"type": "object"},
+        "m": {"type": ["string", "null"]},
+        "either": {"anyOf": [{"type": "string"}, {"type": "number"}]},
+    });
+    let schema = json!({"type": "object", "properties": properties});
+    let tool = |name: &str| FunctionTool {
+        name: name.to_owned(),
+        description: None,
+        parameters: schema.as_object().cloned(),
+        strict: None,
+    };
+    vec![tool("f"), tool("g")]
+}
+
+/// The items of an answer whose text comes in these parts, each as one line. A call that was not ended
+/// has `…` behind it.
+pub(super) fn read(reader: &mut dyn Dialect, parts: &[&str]) -> Vec<String> {
+    let mut pieces = Vec::new();
+    for part in parts {
+        reader.push(part, &mut pieces);
+    }
+    reader.finish(&mut pieces);
+    lines(&pieces)
+}
+
+fn lines(pieces: &[Piece]) -> Vec<String> {
+    let (mut lines, mut open) = (Vec::<String>::new(), "");
+    for piece in pieces {
+        let (kind, begins, text) = match piece {
+            Piece::Text(text) => ("text", "text ", text.as_str()),
+            Piece::Reasoning(text) => ("thought", "thought ", text.as_str()),
+            Piece::Call { name } => ("call", "", name.as_str()),
+            Piece::Arguments(text) => ("call", "", text.as_str()),
+            Piece::End => ("", "", ""),
+        };
+        assert!(
+            kind.is_empty() || !text.is_empty(),
+            "an empty piece in {pieces:?}"
+        );
+        let begins_call = matches!(piece, Piece::Call { .. });
+        if open == "call" && (begins_call || !matches!(kind, "call" | "")) {
+            lines.last_mut().expect("a call").push('…');
+        }
+        if matches!(piece, Piece::Arguments(_)) {
+            assert_eq!(open, "call", "arguments without a call in {pieces:?}");
+        }
+        if begins_call {
+            lines.push(format!("{text} "));
+        } else if kind == open && !kind.is_empty() {
+            lines.last_mut().expect("an item").push_str(text);
+        } else if !kind.is_empty() {
+            lines.push(format!("{begins}{text}"));
+        }
+        open = kind;
+    }
+    if open == "call" {
+        lines.last_mut().expect("a call").push('…');
+    }
+    lines
+}
+
+/// All that a reader of this family shows, without the markup between.
+pub(super) fn reader(family: Option<Family>, thinks: bool, lenient: bool) -> Box<dyn Dialect> {
+    let description = Description {
+        family,
+        thinking: Thinking::recognise("</think>", &|_| false),
+        ..Description::default()
+    };
+    let tools = tools();
+    description.reader(Reading {
+        tools: &tools,
+        thinks,
+        lenient,
+    })
+}
+
+/// Checks what answers are read as: whole, in characters, and at every split.
+pub(super) fn check(family: Family, answers: &[(&str, &[&str])]) {
+    check_with(answers, || reader(Some(family), false, false));
+}
+
+/// The same with other readers.
+pub(super) fn check_with(answers: &[(&str, &[&str])], reader: impl Fn() -> Box<dyn Dialect>) {
+    for (answer, expected) in answers {
+        assert_eq!(read(&mut *reader(), &[answer]), *expected, "{answer:?}");
+        let characters: Vec<String> = answer.chars().map(String::from).collect();
+        let characters: Vec<&str> = characters.iter().map(String::as_str).collect();
+        assert_eq!(
+            read(&mut *reader(), &characters),
+            *expected,
+            "characters of {answer:?}"
+        );
+        for (at, _) in answer.char_indices() {
+            let (first, second) = answer.split_at(at);
+            let items = read(&mut *reader(), &[first, second]);
+            assert_eq!(items, *expected, "{first:?} {second:?}");
+            check_cut(first, &reader);
+        }
+    }
+}
+
+/// Checks that an answer that ends anywhere is read the same whole and in characters.
+fn check_cut(answer: &str, reader: &impl Fn() -> Box<dyn Dialect>) {
+    let whole = read(&mut *reader(), &[answer]);
+    let characters: Vec<String> = answer.chars().map(String::from).collect();
+    let characters: Vec<&str> = characters.iter().map(String::as_str).collect();
+    assert_eq!(read(&mut *reader(), &characters), whole, "{answer:?}");
+    if !answer.trim().is_empty() && whole.is_empty() {
+        let markup = answer.trim_start_matches(['<', '|']);
+        assert!(markup.len() < answer.len(), "{answer:?} is lost");
+    }
+}
+
+#[test]
+fn a_prompt_inside_thoughts_begins_with_them() {
+    check_with(
+        &[
+            ("Hm.\n</think>\n\nYes.", &["thought Hm.", "text Yes."]),
+            ("</think>Yes.", &["text Yes."]),
+            ("Hm", &["thought Hm"]),
+            (
+                "\nHm</think>\n<tool_call>{\"name\": \"f\"}</tool_call>",
+                &["thought Hm", "f "],
+            ),
+        ],
+        || reader(Some(Family::Hermes), true, false),
+    );
+}
+
+#[test]
+fn a_whole_answer_of_json_is_a_call_if_that_is_asked_for() {
+    let call = "{\"name\": \"f\", \"arguments\": {\"a\": 1}}";
+    let fenced = format!("```json\n{call}\n```");
+    let spaced = format!("\n ```\n{call}\n```\n\n");
+    let thought = format!("<think>x</think>\n{call}\n");
+    let followed = format!("{call} so");
+    let unclosed = format!("```json\n{call}");
+    let text = |text: &str| format!("text {text}");
+    let (followed_text, unclosed_text) = (text(&followed), text(&unclosed));
+    let is_call = ["f {\"a\": 1}"];
+    let mut answers: Vec<(&str, Vec<&str>)> = vec![
+        (call, is_call.into()),
+        (&fenced, is_call.into()),
+        (&spaced, is_call.into()),
+        (&thought, vec!["thought x", is_call[0]]),
+        (&followed, vec![&followed_text]),
+        (&unclosed, vec![&unclosed_text]),
+    ];
+    let others = [
+        "{\"name\": \"h\", \"arguments\": {}}",
+        "{\"name\": \"f\", \"arguments\": {}, \"id\": 1}",
+        "{\"name\": \"f\", \"arguments\": []}",
+        "{\"name\": \"f\"}",
+        "{\"city\": \"Paris\"}",
+        "{\"name\": \"f\", \"arguments\": {}",
+        "```\ncode\n```",
+        "`{`",
+        "so {\"name\": \"f\", \"arguments\": {}}",
+    ];
+    let texts = others.map(text);
+    for (other, text) in others.iter().zip(&texts) {
+        answers.push((other, vec![text]));
+    }
+    for (answer, expected) in &answers {
+        check_with(&[(answer, expected)], || {
+            reader(Some(Family::Hermes), false, true)
+        });
+    }
+}
+
+#[test]
+fn other_json_is_shown_as_it_comes() {
+    let mut reader = reader(None, false, true);
+    let mut pieces = Vec::new();
+    reader.push("{\"c", &mut pieces);
+    assert_eq!(pieces, [Piece::Text("{\"c".to_owned())]);
+}
+
+#[test]
+fn arguments_are_passed_on_as_they_come() {
+    let mut reader = reader(Some(Family::Hermes), false, false);
+    let mut pieces = Vec::new();
+    reader.push(
+        "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": \"b",
+        &mut pieces,
+    );
+    let call = Piece::Call { name: "f".into() };
+    assert_eq!(pieces, [call, Piece::Arguments("{\"a\": \"b".into())]);
+    reader.push("c", &mut pieces);
+    assert_eq!(pieces[2], Piece::Arguments("c".into()));
+}
+
+#[test]
+fn without_tools_a_call_is_text() {
+    let description = Description {
+        family: Some(Family::Hermes),
+        ..Description::default()
+    };
+    let reading = Reading {
+        lenient: true,
+        ..Reading::default()
+    };
+    let answer = "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>";
+    let items = read(&mut *description.reader(reading), &[answer]);
+    assert_eq!(items, [format!("text {answer}")]);
+}
