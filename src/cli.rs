@@ -6,7 +6,8 @@ pub use access::{AccessArgs, KeysCommand};
 
 use std::{net::IpAddr, path::PathBuf};
 
-use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, value_parser};
+use serde_json::{Map, Value};
 
 use crate::limits;
 
@@ -92,6 +93,9 @@ pub struct ServeArgs {
     /// How much of the session log is kept.
     #[command(flatten)]
     pub keeping: KeepArgs,
+    /// How answers are asked for and told.
+    #[command(flatten)]
+    pub answers: AnswerArgs,
     /// Seconds that running answers get to finish after SIGTERM.
     #[arg(
         long,
@@ -106,6 +110,42 @@ pub struct ServeArgs {
     /// Settings of logging.
     #[command(flatten)]
     pub logging: LogArgs,
+}
+
+/// How answers are asked for and told.
+#[derive(Debug, Clone, Args)]
+pub struct AnswerArgs {
+    /// JSON object of arguments for chat templates; a request's `chat_template_kwargs` win over it.
+    #[arg(long, env = "STEMMA_CHAT_TEMPLATE_ARGS", value_name = "JSON", value_parser = json_object)]
+    pub chat_template_args: Option<Map<String, Value>>,
+    /// Whether prompts show what the model thought in earlier turns, as far as its template does.
+    #[arg(long, env = "STEMMA_PRESERVE_THINKING", value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
+    pub preserve_thinking: bool,
+    /// What becomes of tools of types that this server does not have: the request is refused, or they
+    /// are left out and named in the header `x-stemma-skipped-tools`.
+    #[arg(long, env = "STEMMA_UNSUPPORTED_TOOLS", value_enum, default_value_t = UnsupportedToolsArg::Refuse)]
+    pub unsupported_tools: UnsupportedToolsArg,
+    /// Second name of `reasoning_content` in chat completions.
+    #[arg(long, env = "STEMMA_REASONING_ALIAS_FIELD", value_enum, default_value_t = ReasoningAliasArg::Reasoning)]
+    pub reasoning_alias_field: ReasoningAliasArg,
+}
+
+/// What becomes of tools that this server does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum UnsupportedToolsArg {
+    /// The request is refused.
+    Refuse,
+    /// They are left out.
+    Skip,
+}
+
+/// Second name of `reasoning_content`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ReasoningAliasArg {
+    /// `reasoning`.
+    Reasoning,
+    /// It has none.
+    None,
 }
 
 /// How much of the session log is kept, and for how long.
@@ -133,7 +173,8 @@ pub struct KeepArgs {
 }
 
 /// Variables of other servers that mean the same, by the flag. A `STEMMA_` variable wins over them.
-pub const OTHER_VARIABLES: [(&str, &str); 3] = [
+pub const OTHER_VARIABLES: [(&str, &str); 4] = [
+    ("reasoning-alias-field", "MLXCEL_REASONING_ALIAS_FIELD"),
     (
         "responses-store-max-entries",
         "LLAMA_ARG_RESPONSES_STORE_MAX_ENTRIES",
@@ -353,6 +394,11 @@ pub enum SessionsCommand {
     Compact,
     /// Count what is there.
     Stats,
+}
+
+/// Parses a JSON object.
+fn json_object(text: &str) -> Result<Map<String, Value>, String> {
+    serde_json::from_str(text).map_err(|error| format!("must be a JSON object: {error}"))
 }
 
 /// Parses a count that cannot be zero.

@@ -73,7 +73,12 @@ fn more_flags(
             ConfigError::File(format!("{}: there is no setting `{key}`", path.display()))
         })?;
         if !is_set(serve, id) && !from_variables.contains(&key.as_str()) {
-            flags.extend(flags_of_value(path, key, value)?);
+            flags.extend(match value {
+                Value::Boolean(set) if takes_values(command, id) => {
+                    vec![OsString::from(format!("--{key}={set}"))]
+                }
+                value => flags_of_value(path, key, value)?,
+            });
         }
     }
     Ok(flags)
@@ -93,6 +98,13 @@ fn read_table(path: &Path) -> Result<Table, ConfigError> {
         .map_err(|error| ConfigError::File(format!("cannot read {}: {error}", path.display())))?;
     text.parse()
         .map_err(|error| ConfigError::File(format!("{}: {error}", path.display())))
+}
+
+/// Whether an argument is followed by a value, rather than being there or not.
+fn takes_values(command: &Command, id: &str) -> bool {
+    let mut arguments = command.get_arguments();
+    let argument = arguments.find(|argument| argument.get_id() == id);
+    argument.is_some_and(|argument| argument.get_action().takes_values())
 }
 
 fn argument_id<'a>(command: &'a Command, key: &str) -> Option<&'a str> {
@@ -197,6 +209,23 @@ mod tests {
         let wrong = [("LLAMA_ARG_RESPONSES_STORE_TTL_SECS", "soon")];
         let error = serve_in(&wrong, "model = \"a\"", &[]).expect_err("not a number");
         assert!(error.contains("--responses-store-ttl-secs"), "{error}");
+    }
+
+    #[test]
+    fn a_file_turns_on_and_off_what_has_a_value() {
+        for (file, preserved) in [
+            ("model = \"a\"", true),
+            ("model = \"a\"\npreserve-thinking = false", false),
+            ("model = \"a\"\npreserve-thinking = true", true),
+        ] {
+            let args = serve(file, &[]).expect("valid");
+            assert_eq!(args.answers.preserve_thinking, preserved, "{file}");
+        }
+        let args = "model = \"a\"\nchat-template-args = '{\"a\": [1]}'";
+        let args = serve(args, &[]).expect("valid").answers.chat_template_args;
+        assert_eq!(serde_json::json!(args), serde_json::json!({"a": [1]}));
+        let error = serve("model = \"a\"", &["--chat-template-args", "[]"]).expect_err("no object");
+        assert!(error.contains("must be a JSON object"), "{error}");
     }
 
     #[test]

@@ -42,6 +42,12 @@ pub const METADATA_VALUE_CHARS_MAX: usize = 512;
 /// Most answers to one chat request.
 pub const CHOICES_MAX: usize = 16;
 
+/// Longest name of a tool, that of its namespace not counted.
+pub const TOOL_NAME_CHARS_MAX: usize = 128;
+
+/// Longest list of skipped tools that a client is told.
+pub const SKIPPED_TOOLS_BYTES_MAX: usize = 256;
+
 /// Most `stop` strings.
 pub const STOP_STRINGS_MAX: usize = 4;
 

@@ -11,3 +11,4 @@ mod state;
 mod support;
 mod tidy;
 mod tokenizer;
+mod tools;

@@ -6,6 +6,7 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
+use serde_json::Map;
 
 use super::open::{self, ModelName, Opening};
 use crate::{
@@ -17,7 +18,9 @@ use crate::{
     engine::{EngineOptions, Finish, Job, TokenEvent},
     responses::{Models, ServedModel, Service, TurnEvent, settle},
     session::{LogOptions, SessionLog, memory::MemoryStorage},
-    telemetry, translate, wire,
+    telemetry,
+    translate::inbound::{self, UnsupportedTools},
+    wire,
 };
 
 pub(super) fn run(args: &GenerateArgs) -> anyhow::Result<()> {
@@ -29,6 +32,7 @@ pub(super) fn run(args: &GenerateArgs) -> anyhow::Result<()> {
             waiting_max: 0,
             ..EngineOptions::default()
         },
+        template_args: Map::new(),
         max_output_tokens: args.max_tokens.map(u64::from),
         lenient_tool_calls: false,
     };
@@ -70,7 +74,7 @@ fn turn(args: &GenerateArgs) -> anyhow::Result<Turn> {
         seed: args.seed,
         ..wire::CreateRequest::default()
     };
-    Ok(translate::inbound::turn(request)?)
+    Ok(inbound::turn(request, UnsupportedTools::Refuse)?)
 }
 
 /// Continues the text as it stands: the model has no idea of a conversation.

@@ -14,7 +14,7 @@ use crate::{
     id::TokenId,
     load::{self, ModelFiles, alias},
     responses::{SamplingDefaults, ServedModel, longest_token_bytes},
-    template::ChatTemplate,
+    template::{ChatTemplate, PRESERVE_THINKING},
     tokenizer::Tokenizer,
 };
 
@@ -53,6 +53,8 @@ fn id_of(source: &str) -> String {
 pub(super) struct Opening<'a> {
     pub(super) loading: &'a LoadArgs,
     pub(super) engine: EngineOptions,
+    /// Arguments of chat templates where a request has none.
+    pub(super) template_args: Map<String, Value>,
     /// Longest answer where a request names no length.
     pub(super) max_output_tokens: Option<u64>,
     /// Whether a whole answer that is one call as JSON is that call.
@@ -75,6 +77,7 @@ pub(super) fn open(name: &ModelName<'_>, opening: &Opening<'_>) -> anyhow::Resul
         .with_context(|| format!("{}: the tokenizer", path.display()))?;
     let template = template(&files, &tokenizer)?;
     let dialect = Description::of(template.as_deref(), &tokenizer);
+    let template_args = template_args(template.as_deref(), opening);
     let defaults = SamplingDefaults::from_generation_config(&generation_config(name, &files));
     let end_tokens = end_tokens(&files, &tokenizer);
     let is_delicate = alias::find(name.source).is_some_and(|alias| alias.is_delicate);
@@ -96,6 +99,7 @@ pub(super) fn open(name: &ModelName<'_>, opening: &Opening<'_>) -> anyhow::Resul
         template,
         dialect,
         lenient_tool_calls: opening.lenient_tool_calls,
+        template_args,
         defaults,
         max_output_tokens: opening.max_output_tokens,
         end_tokens,
@@ -119,6 +123,16 @@ fn end_tokens(files: &ModelFiles, tokenizer: &Tokenizer) -> Arc<[TokenId]> {
     let named = files.end_tokens().into_iter();
     let all: BTreeSet<TokenId> = named.chain(tokenizer.end_tokens()).collect();
     all.into_iter().collect()
+}
+
+/// The operator's arguments. Thoughts are shown again unless somebody says otherwise, because what the
+/// model has read need not be read again.
+fn template_args(template: Option<&ChatTemplate>, opening: &Opening<'_>) -> Map<String, Value> {
+    let mut args = opening.template_args.clone();
+    if template.is_some_and(|template| template.mentions(PRESERVE_THINKING)) {
+        args.entry(PRESERVE_THINKING).or_insert(true.into());
+    }
+    args
 }
 
 fn template(

@@ -53,6 +53,7 @@ pub(super) fn open(
         dialect: Description::of(Some(&template), &tokenizer),
         lenient_tool_calls: opening.lenient_tool_calls,
         template: Some(Arc::new(template)),
+        template_args: opening.template_args.clone(),
         defaults: SamplingDefaults::default(),
         max_output_tokens: opening.max_output_tokens,
         end_tokens: tokenizer.end_tokens().into(),

@@ -9,6 +9,7 @@ use std::{
 };
 
 use anyhow::Context as _;
+use serde_json::{Map, Value};
 use tokio::net::TcpListener;
 
 use super::{
@@ -18,13 +19,18 @@ use super::{
 };
 use crate::{
     auth::Gate,
-    cli::ServeArgs,
+    cli::{AnswerArgs, ReasoningAliasArg, ServeArgs, UnsupportedToolsArg},
     clock::{SystemClock, SystemEntropy},
     engine::EngineOptions,
     http::{self, AppState, HttpOptions, Tls, TlsFiles},
     responses::{Models, Service},
     session::{self, Bounds, LogOptions, SessionLog, SledOptions},
     telemetry,
+    template::PRESERVE_THINKING,
+    translate::{
+        chat::ReasoningAlias,
+        inbound::{self, UnsupportedTools},
+    },
 };
 
 /// Serves until told to stop.
@@ -66,6 +72,7 @@ fn models(args: &ServeArgs) -> anyhow::Result<Models> {
             kv_bytes_max: args.kv_bytes,
             ..EngineOptions::default()
         },
+        template_args: template_args(&args.answers)?,
         max_output_tokens: args.max_tokens.map(u64::from),
         lenient_tool_calls: args.lenient_tool_calls,
     };
@@ -73,6 +80,15 @@ fn models(args: &ServeArgs) -> anyhow::Result<Models> {
     let opened = names.map(|name| open::open(&name, &opening));
     let opened = opened.collect::<anyhow::Result<Vec<_>>>()?;
     Models::new(opened).map_err(anyhow::Error::msg)
+}
+
+fn template_args(answers: &AnswerArgs) -> anyhow::Result<Map<String, Value>> {
+    let args = answers.chat_template_args.clone();
+    let mut args = inbound::template_args("--chat-template-args", args)?;
+    if !answers.preserve_thinking {
+        args.entry(PRESERVE_THINKING).or_insert(false.into());
+    }
+    Ok(args)
 }
 
 async fn serve(
@@ -144,6 +160,14 @@ fn http_options(args: &ServeArgs) -> HttpOptions {
             .is_loopback()
             .then(|| access.allowed_hosts.clone()),
         cors_origins: access.cors_origins.clone(),
+        unsupported_tools: match args.answers.unsupported_tools {
+            UnsupportedToolsArg::Refuse => UnsupportedTools::Refuse,
+            UnsupportedToolsArg::Skip => UnsupportedTools::Skip,
+        },
+        reasoning_alias: match args.answers.reasoning_alias_field {
+            ReasoningAliasArg::Reasoning => ReasoningAlias::Reasoning,
+            ReasoningAliasArg::None => ReasoningAlias::None,
+        },
         ..HttpOptions::default()
     }
 }

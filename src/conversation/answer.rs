@@ -1,6 +1,11 @@
 //! The answer as it grows: pieces of text go in, items come out, one open at a time.
 
-use super::{FunctionCall, Item, Message, Part, Reasoning, Role, TokenLogprobs};
+use std::sync::Arc;
+
+use super::{
+    CustomCall, FunctionCall, Item, Message, Part, Reasoning, Role, TokenLogprobs, Tool,
+    custom_input::CustomInput, tool,
+};
 use crate::id::ResponseId;
 
 /// A piece of an answer, as a dialect reads it from the model's text.
@@ -43,13 +48,21 @@ pub enum Output {
     Reasoning(String),
     /// A function to be run.
     FunctionCall(FunctionCall),
+    /// A tool of the client's own kind to be run.
+    CustomCall(CustomCall),
 }
 
 impl Output {
+    /// Whether the client is to run something.
+    pub fn is_call(&self) -> bool {
+        matches!(self, Self::FunctionCall(_) | Self::CustomCall(_))
+    }
+
     fn text_mut(&mut self) -> &mut String {
         match self {
             Self::Message(text) | Self::Reasoning(text) => text,
             Self::FunctionCall(call) => &mut call.arguments,
+            Self::CustomCall(call) => &mut call.input,
         }
     }
 }
@@ -63,6 +76,7 @@ impl From<Output> for Item {
             }),
             Output::Reasoning(text) => Self::Reasoning(Reasoning { text }),
             Output::FunctionCall(call) => Self::FunctionCall(call),
+            Output::CustomCall(call) => Self::CustomCall(call),
         }
     }
 }
@@ -110,15 +124,20 @@ pub enum AnswerEvent {
 #[derive(Debug)]
 pub struct Answer {
     response: ResponseId,
+    tools: Arc<[Tool]>,
     items: Vec<OutputItem>,
+    /// Reads the arguments of the call that is open, if it is one of a custom tool.
+    input: CustomInput,
 }
 
 impl Answer {
-    /// An answer without items.
-    pub fn new(response: ResponseId) -> Self {
+    /// An answer without items, of a model that may call these tools.
+    pub fn new(response: ResponseId, tools: Arc<[Tool]>) -> Self {
         Self {
             response,
+            tools,
             items: Vec::new(),
+            input: CustomInput::default(),
         }
     }
 
@@ -131,7 +150,7 @@ impl Answer {
     pub fn push_likely(&mut self, piece: Piece, logprobs: Vec<TokenLogprobs>) -> Vec<AnswerEvent> {
         let mut events = Vec::new();
         match piece {
-            Piece::Call { name } => self.open_call(name, &mut events),
+            Piece::Call { name } => self.open_call(&name, &mut events),
             Piece::End => self.close(ItemStatus::Completed, &mut events),
             Piece::Text(text) | Piece::Reasoning(text) | Piece::Arguments(text)
                 if text.is_empty() => {}
@@ -147,14 +166,15 @@ impl Answer {
                 }
                 self.grow(text, logprobs, &mut events);
             }
-            Piece::Arguments(text) => {
-                if matches!(self.open_item(), Some(Output::FunctionCall(_))) {
-                    self.grow(text, logprobs, &mut events);
-                } else {
-                    // Without a call there is nothing these could be arguments of.
-                    return self.push_likely(Piece::Text(text), logprobs);
+            Piece::Arguments(text) => match self.open_item() {
+                Some(Output::FunctionCall(_)) => self.grow(text, logprobs, &mut events),
+                Some(Output::CustomCall(_)) => {
+                    let input = self.input.push(&text);
+                    self.grow(input, logprobs, &mut events);
                 }
-            }
+                // Without a call there is nothing these could be arguments of.
+                _ => return self.push_likely(Piece::Text(text), logprobs),
+            },
         }
         events
     }
@@ -177,6 +197,12 @@ impl Answer {
         events
     }
 
+    /// How many calls it has so far.
+    pub fn calls(&self) -> u64 {
+        let calls = self.items.iter().filter(|item| item.content.is_call());
+        calls.count() as u64
+    }
+
     /// The items.
     pub fn into_items(self) -> Vec<OutputItem> {
         self.items
@@ -187,14 +213,16 @@ impl Answer {
         (last.status == ItemStatus::InProgress).then_some(&last.content)
     }
 
-    fn open_call(&mut self, name: String, events: &mut Vec<AnswerEvent>) {
+    fn open_call(&mut self, name: &str, events: &mut Vec<AnswerEvent>) {
         self.close(ItemStatus::Completed, events);
-        let call = FunctionCall {
-            call_id: self.response.item("call", self.items.len()),
-            name,
-            arguments: String::new(),
+        let call_id = self.response.item("call", self.items.len());
+        let call = tool::call(&self.tools, name, call_id);
+        let prefix = match call {
+            Output::CustomCall(_) => "ctc",
+            _ => "fc",
         };
-        self.open("fc", Output::FunctionCall(call), events);
+        self.input = CustomInput::default();
+        self.open(prefix, call, events);
     }
 
     fn open(&mut self, prefix: &str, content: Output, events: &mut Vec<AnswerEvent>) {
@@ -220,10 +248,15 @@ impl Answer {
         let Some(last) = self.items.last_mut() else {
             return;
         };
+        if delta.is_empty() {
+            return;
+        }
         last.content.text_mut().push_str(&delta);
         match last.content {
             Output::Message(_) => last.logprobs.extend_from_slice(&logprobs),
-            Output::Reasoning(_) | Output::FunctionCall(_) => logprobs.clear(),
+            Output::Reasoning(_) | Output::FunctionCall(_) | Output::CustomCall(_) => {
+                logprobs.clear();
+            }
         }
         events.push(AnswerEvent::Grown { delta, logprobs });
     }
@@ -248,9 +281,10 @@ impl Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::conversation::{CustomFormat, CustomTool};
 
     fn answer() -> Answer {
-        Answer::new(ResponseId::from_bits(7))
+        Answer::new(ResponseId::from_bits(7), Arc::new([]))
     }
 
     fn shape(events: &[AnswerEvent]) -> String {
@@ -299,6 +333,25 @@ mod tests {
         assert_eq!(run(pieces), "(0 a)(1 b)");
         let pieces = vec![call, Piece::End, Piece::End, Piece::Arguments("x".into())];
         assert_eq!(run(pieces), "(0 {})(1 x)");
+    }
+
+    #[test]
+    fn a_custom_call_has_the_text_of_its_one_argument() {
+        let custom = Tool::Custom(CustomTool {
+            name: "c".into(),
+            description: None,
+            format: CustomFormat::Text,
+        });
+        let mut answer = Answer::new(ResponseId::from_bits(7), Arc::new([custom]));
+        let mut events = answer.push(Piece::Call { name: "c".into() });
+        for part in ["{\"in", "put\": \"a\\", "nb\"", "}"] {
+            events.extend(answer.push(Piece::Arguments(part.into())));
+        }
+        events.extend(answer.finish(ItemStatus::Completed));
+        assert_eq!(shape(&events), "(0 a \nb)");
+        let items = answer.into_items();
+        assert!(items[0].id.starts_with("ctc_"), "{items:?}");
+        assert!(matches!(&items[0].content, Output::CustomCall(call) if call.input == "a\nb"));
     }
 
     #[test]

@@ -9,8 +9,11 @@ use super::FunctionTool;
 pub struct Head {
     /// Text of the leading system message of this request.
     pub instructions: Option<String>,
-    /// The functions offered to the model.
+    /// The functions shown to the model, under the names by which it calls them.
     pub tools: Vec<FunctionTool>,
+    /// What the model is told about calling, where it must call: stands at the end of the first system
+    /// message, else of the last one of the user.
+    pub tool_instruction: Option<String>,
     /// Extra variables for the chat template, such as `enable_thinking`.
     pub template_args: Map<String, Value>,
 }

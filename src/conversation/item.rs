@@ -7,8 +7,10 @@ pub enum Item {
     Message(Message),
     /// The model asks for a function to be run.
     FunctionCall(FunctionCall),
-    /// What running a function gave.
-    FunctionOutput(FunctionOutput),
+    /// The model asks for a tool of the client's own kind to be run.
+    CustomCall(CustomCall),
+    /// What a call gave.
+    CallOutput(CallOutput),
     /// The model's thoughts, which belong to the assistant turn that follows them.
     Reasoning(Reasoning),
 }
@@ -47,17 +49,41 @@ pub struct FunctionCall {
     pub call_id: String,
     /// Name of the function, as declared.
     pub name: String,
+    /// The namespace that the function was declared in.
+    pub namespace: Option<String>,
     /// The arguments as the model wrote them: JSON text, not necessarily valid.
     pub arguments: String,
 }
 
-/// What running a function gave.
+/// The model asks for a tool of the client's own kind to be run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CustomCall {
+    /// Links the call to its output.
+    pub call_id: String,
+    /// Name of the tool, as declared.
+    pub name: String,
+    /// What the tool is to work on, as the tool's format wants it.
+    pub input: String,
+}
+
+/// What a call gave.
 #[derive(Debug, Clone, PartialEq)]
-pub struct FunctionOutput {
+pub struct CallOutput {
     /// The call that this answers.
     pub call_id: String,
+    /// What was called.
+    pub of: CallKind,
     /// The result, in order.
     pub output: Vec<Part>,
+}
+
+/// Kinds of calls, which the API gives different names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallKind {
+    /// Of a function.
+    Function,
+    /// Of a tool of the client's own kind.
+    Custom,
 }
 
 /// The model's thoughts before an answer.

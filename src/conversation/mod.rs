@@ -1,6 +1,7 @@
 //! The domain: what a conversation consists of, independent of any API's JSON.
 
 pub mod answer;
+pub mod custom_input;
 pub mod head;
 pub mod item;
 pub mod logprobs;
@@ -10,10 +11,12 @@ pub mod turn;
 
 pub use answer::{Answer, AnswerEvent, ItemStatus, Output, OutputItem, Piece};
 pub use head::Head;
-pub use item::{FunctionCall, FunctionOutput, Item, Message, Part, Reasoning, Role};
+pub use item::{
+    CallKind, CallOutput, CustomCall, FunctionCall, Item, Message, Part, Reasoning, Role,
+};
 pub use logprobs::{LikelyToken, TokenLogprobs};
 pub use record::{Failure, Record, Settings, Status, Usage};
-pub use tool::FunctionTool;
+pub use tool::{CustomFormat, CustomTool, FunctionTool, GrammarSyntax, Namespace, Tool};
 pub use turn::{
     Labels, RawPrompt, SamplingWishes, ToolChoice, ToolRules, Truncation, Turn, Verbosity,
 };

@@ -1,8 +1,10 @@
 //! What one request asks for.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 
-use super::{Head, Item};
+use super::{Head, Item, Tool};
 use crate::id::{ResponseId, TokenId};
 
 /// One request, checked: nothing in it is out of range.
@@ -30,8 +32,14 @@ pub struct Turn {
     pub ignore_eos: bool,
     /// Whether the response is to be kept.
     pub store: bool,
+    /// The tools that the client declares; the head shows those that may be called.
+    pub tools: Arc<[Tool]>,
+    /// Types of declared tools that were left out.
+    pub skipped_tools: Vec<String>,
     /// How tools may be used.
     pub tool_rules: ToolRules,
+    /// Whether and how much the model should think, in the client's words.
+    pub effort: Option<String>,
     /// How much the answer should say; shown again, without effect.
     pub verbosity: Option<Verbosity>,
     /// What the client wants to see again.
@@ -84,7 +92,7 @@ pub struct SamplingWishes {
 }
 
 /// How tools may be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolRules {
     /// Whether the model may call at all.
     pub choice: ToolChoice,
@@ -94,13 +102,41 @@ pub struct ToolRules {
     pub calls_max: Option<u64>,
 }
 
+impl ToolRules {
+    /// Calls after which an answer ends.
+    pub fn calls_limit(&self) -> u64 {
+        let calls_max = self.calls_max.unwrap_or(u64::MAX);
+        if self.parallel {
+            calls_max
+        } else {
+            calls_max.min(1)
+        }
+    }
+}
+
 /// Whether the model may call tools.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ToolChoice {
     /// As it sees fit.
     Auto,
     /// Not at all.
     None,
+    /// It must call at least one.
+    Required,
+    /// It must call this function, of this namespace if there is one.
+    Function {
+        /// As declared.
+        namespace: Option<String>,
+        /// As declared.
+        name: String,
+    },
+}
+
+impl ToolChoice {
+    /// Whether the model must call something.
+    pub fn is_forced(&self) -> bool {
+        matches!(self, Self::Required | Self::Function { .. })
+    }
 }
 
 /// How much an answer should say.

@@ -13,7 +13,7 @@ use super::{
     choices::{self, Started},
     error::ApiError,
     openapi::{Guarded, Named, Served},
-    responses,
+    responses, skipped,
 };
 use crate::{
     auth::Caller,
@@ -58,15 +58,20 @@ async fn answer(state: &AppState, caller: &Caller, body: Bytes) -> Result<Respon
     let prepare = move |state: &AppState| prepare(state, &worker, &body);
     let (request, started) = choices::start(state, caller, prepare).await?;
     let Started { turns, warm } = started;
+    let alias = state.options.reasoning_alias;
+    let first = turns.first().map(|turn| &turn.record().turn);
+    let skipped = first.and_then(|turn| skipped::header(&turn.skipped_tools));
     let mut response = if request.stream {
-        let (chunks, first) = Chunks::start(&choices::records(&turns), request.include_usage);
+        let (chunks, first) =
+            Chunks::start(&choices::records(&turns), request.include_usage, alias);
         choices::respond(turns, chunks, &first, &state.options)
     } else {
         let records = choices::finish(turns).await?;
-        let completion = chat::completion(&records).ok_or_else(ApiError::internal)?;
+        let completion = chat::completion(&records, alias).ok_or_else(ApiError::internal)?;
         Json(completion).into_response()
     };
     responses::add_warmth(&mut response, warm, None);
+    skipped::add(&mut response, skipped);
     Ok(response)
 }
 
@@ -88,7 +93,7 @@ fn prepare(
         turn,
         answers,
         include_usage,
-    } = chat::chat(parsed.value)?;
+    } = chat::chat(parsed.value, state.options.unsupported_tools)?;
     let prepare = |turn: Turn| {
         let prepared = state.service.prepare(caller, turn);
         prepared.map_err(|error| choices::about(error, "messages"))

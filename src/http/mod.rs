@@ -18,6 +18,7 @@ mod request_id;
 mod responses;
 mod router;
 mod serve;
+mod skipped;
 mod sse;
 mod state;
 mod stored;

@@ -15,7 +15,7 @@ use super::{
     body::JsonBody,
     error::ApiError,
     openapi::{Guarded, Named, Served},
-    rates, sse,
+    rates, skipped, sse,
 };
 use crate::{
     auth::{Caller, Permit},
@@ -97,11 +97,13 @@ async fn answer(state: &AppState, caller: &Caller, body: Bytes) -> Result<Respon
         .map_err(refuse)?;
     let warm = turn.cached_tokens();
     let temperature = turn.temperature();
+    let skipped = skipped::header(&turn.record().turn.skipped_tools);
     let mut response = match stream {
         true => sse::respond(turn, &state.options),
         false => whole(turn).await?,
     };
     add_warmth(&mut response, warm, temperature);
+    skipped::add(&mut response, skipped);
     Ok(response)
 }
 
@@ -188,7 +190,7 @@ fn prepare(state: &AppState, caller: &Caller, body: &[u8]) -> Result<Ready, Crea
     state.unknown_fields.log(&parsed.unknown);
     let request = parsed.value;
     let stream = request.stream.unwrap_or(false);
-    let turn = inbound::turn(request)?;
+    let turn = inbound::turn(request, state.options.unsupported_tools)?;
     let prepared = state.service.prepare(caller, turn)?;
     Ok(Ready { prepared, stream })
 }

@@ -5,7 +5,13 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::Semaphore;
 
 use super::{metrics::Answers, unknown::UnknownFields};
-use crate::{auth::Gate, clock::Entropy, limits, responses::Service};
+use crate::{
+    auth::Gate,
+    clock::Entropy,
+    limits,
+    responses::Service,
+    translate::{chat::ReasoningAlias, inbound::UnsupportedTools},
+};
 
 /// Settings of the HTTP side.
 #[derive(Debug, Clone)]
@@ -16,6 +22,10 @@ pub struct HttpOptions {
     pub hosts: Option<Vec<String>>,
     /// Origins whose pages may call the server; `*` for all.
     pub cors_origins: Vec<String>,
+    /// What becomes of tools that this server does not have.
+    pub unsupported_tools: UnsupportedTools,
+    /// Whether chat completions tell thoughts under a second name too.
+    pub reasoning_alias: ReasoningAlias,
     /// A stream that is silent for this long sends a comment, so that nobody between takes it for
     /// dead.
     pub keep_alive: Duration,
@@ -32,6 +42,8 @@ impl Default for HttpOptions {
             max_body_bytes: limits::BODY_BYTES_MAX,
             hosts: Some(Vec::new()),
             cors_origins: Vec::new(),
+            unsupported_tools: UnsupportedTools::Refuse,
+            reasoning_alias: ReasoningAlias::Reasoning,
             keep_alive: Duration::from_secs(10),
             in_progress_repeat: Duration::from_secs(30),
             retry_after: Duration::from_secs(1),

@@ -160,6 +160,65 @@ pub(super) fn suffix(
     }
 }
 
+/// What a rendering adds to a parent's tokens: either to its very text, or, where the template writes the
+/// answer in another way than the model did, what comes from the end token on that closes it. The tokens
+/// that are continued are the parent's in both cases.
+pub(super) fn added(
+    parent: Parent<'_>,
+    rendering: &[PromptPiece],
+    end_texts: &[String],
+) -> Result<Vec<PromptPiece>, Rebuild> {
+    if let Some(answer) = parent.answer {
+        let generated = [parent.prompt, answer].concat();
+        match suffix(&generated, rendering, end_texts) {
+            Err(Rebuild::Rendering) => {}
+            exact => return exact,
+        }
+    }
+    let said = up_to_end(rendering, parent.prompt.len(), end_texts);
+    let said = said.ok_or(Rebuild::Rendering)?;
+    let answer = said.strip_prefix(parent.prompt);
+    let answer = answer.ok_or(Rebuild::Rendering)?;
+    // A template that drops some of it means the model not to see that again.
+    if !parent.shown.iter().all(|text| answer.contains(text.trim())) {
+        return Err(Rebuild::Rendering);
+    }
+    suffix(&said, rendering, end_texts).map_err(|_| Rebuild::Rendering)
+}
+
+/// The prompt of a parent and what the model answered, as text.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Parent<'a> {
+    pub(super) prompt: &'a str,
+    /// As the model wrote it, if that is known.
+    pub(super) answer: Option<&'a str>,
+    /// What of it a rendering must show in some way.
+    pub(super) shown: &'a [&'a str],
+}
+
+/// The text of a rendering up to the first end token that is not in its first `prompt` bytes.
+fn up_to_end(rendering: &[PromptPiece], prompt: usize, end_texts: &[String]) -> Option<String> {
+    let mut text = String::new();
+    for piece in rendering {
+        let (PromptPiece::Markup(more) | PromptPiece::Literal(more)) = piece;
+        if let PromptPiece::Markup(markup) = piece {
+            let mut from = prompt.saturating_sub(text.len()).min(markup.len());
+            while !markup.is_char_boundary(from) {
+                from += 1;
+            }
+            let found = end_texts
+                .iter()
+                .filter_map(|end| markup[from..].find(end.as_str()));
+            if let Some(at) = found.min() {
+                text.push_str(&markup[..from + at]);
+                return Some(text);
+            }
+        }
+        text.push_str(more);
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -230,6 +289,52 @@ mod tests {
         for rendering in ["<u>hi<a>yes<e>", "<u>hi", "<u>hi<a> ye<e>", ""] {
             let rendering = [markup(rendering)];
             assert_eq!(added(parent, &rendering), Err(Rebuild::Rendering));
+        }
+    }
+
+    /// What is added to `<u>hi<a>` and an answer `said` by the model.
+    fn added_to_call(
+        said: Option<&str>,
+        rendering: &[PromptPiece],
+    ) -> Result<Vec<PromptPiece>, Rebuild> {
+        let parent = Parent {
+            prompt: "<u>hi<a>",
+            answer: said,
+            shown: &["f "],
+        };
+        let ends = ["<x>", "<e>"].map(str::to_owned);
+        super::added(parent, rendering, &ends)
+    }
+
+    #[test]
+    fn an_answer_that_the_template_writes_otherwise_is_continued_from_its_end() {
+        let rest = Ok(vec![markup("<e>\n<t>3<e>\n<a>")]);
+        for rendering in [
+            vec![markup("<u>hi<a><call>f<e>\n<t>3<e>\n<a>")],
+            vec![
+                markup("<u>"),
+                literal("hi"),
+                markup("<a>"),
+                literal("<e>f"),
+                markup("<e>\n<t>3<e>\n<a>"),
+            ],
+        ] {
+            for said in [None, Some("{f}"), Some("<call>f")] {
+                assert_eq!(added_to_call(said, &rendering), rest);
+            }
+        }
+    }
+
+    #[test]
+    fn an_answer_that_the_template_drops_or_moves_is_not_continued() {
+        for rendering in [
+            "<u>hi<a><call>g<e><t>f",
+            "<s>f<a><call>f<e><t>",
+            "<u>hi<e>",
+            "<u>hi<a>f",
+        ] {
+            let refused = Err(Rebuild::Rendering);
+            assert_eq!(added_to_call(Some("{f}"), &[markup(rendering)]), refused);
         }
     }
 

@@ -3,11 +3,14 @@
 use std::{fmt::Write as _, path::PathBuf, sync::Arc};
 
 use jiff::{Timestamp, tz::TimeZone};
+use serde_json::json;
 
-use super::continuation::{Rebuild, suffix};
+use super::continuation::{Parent, Rebuild, added};
 use crate::{
-    conversation::{Head, Item, Message, Part, Role},
-    template::{ChatTemplate, Rendering},
+    conversation::{
+        CallKind, CallOutput, FunctionCall, FunctionTool, Head, Item, Message, Part, Role,
+    },
+    template::{ChatTemplate, Rendering, TemplateError},
     tokenizer::{PromptPiece, SpecialTokens},
 };
 
@@ -97,14 +100,10 @@ fn the_documents_say_which_templates_allow_forks() {
         let template = ChatTemplate::compile(&source, &special, Arc::new([])).expect(file);
         write!(rows, "| {family} |").expect("text");
         for answer in ANSWERS {
-            let outcome = match continued(&template, answer, ends) {
-                Ok(_) => "fork",
-                Err(Rebuild::EndToken) => "rebuilt: no end token",
-                Err(_) => "rebuilt",
-            };
+            let outcome = outcome(&continued(&template, answer, ends));
             write!(rows, " {outcome} |").expect("text");
         }
-        rows.push('\n');
+        writeln!(rows, " {} |", after_call(&template, ends)).expect("text");
     }
     let docs = std::fs::read_to_string(DOCS).expect(DOCS);
     let missing = rows.lines().filter(|row| !docs.contains(row));
@@ -130,21 +129,89 @@ fn continued(
     let first = [said(Role::User, "Is it?")];
     let answered = [said(Role::Assistant, answer), said(Role::User, "Really?")];
     let both = [first.as_slice(), &answered].concat();
-    let mut parent: String = render(template, &first).iter().map(text).collect();
-    parent.push_str(answer);
-    let ends: Vec<String> = ends.iter().map(|end| (*end).to_owned()).collect();
-    suffix(&parent, &render(template, &both), &ends)
+    let prompt: String = render(template, &first).iter().map(text).collect();
+    let parent = Parent {
+        prompt: &prompt,
+        answer: Some(answer),
+        shown: &[answer],
+    };
+    added(parent, &render(template, &both), &texts(ends))
+}
+
+/// How the result of a call is continued.
+fn after_call(template: &ChatTemplate, ends: &[&str]) -> &'static str {
+    if !template.mentions("tools") {
+        return "no tools";
+    }
+    let head = Head {
+        tools: vec![FunctionTool {
+            name: "get_weather".to_owned(),
+            description: Some("Tells the weather.".to_owned()),
+            parameters: json!({"type": "object", "properties": {}})
+                .as_object()
+                .cloned(),
+            strict: None,
+        }],
+        ..Head::default()
+    };
+    let items = [
+        Item::Message(Message {
+            role: Role::User,
+            content: vec![Part::Text("Weather?".to_owned())],
+        }),
+        Item::FunctionCall(FunctionCall {
+            call_id: "call_1".to_owned(),
+            name: "get_weather".to_owned(),
+            namespace: None,
+            arguments: "{\"city\": \"Oslo\"}".to_owned(),
+        }),
+        Item::CallOutput(CallOutput {
+            call_id: "call_1".to_owned(),
+            of: CallKind::Function,
+            output: vec![Part::Text("Sun.".to_owned())],
+        }),
+    ];
+    let render = |count: usize| render_with(&head, template, &items[..count]);
+    let (Ok(prompt), Ok(whole)) = (render(1), render(3)) else {
+        return "refused";
+    };
+    let parent = Parent {
+        prompt: &prompt.iter().map(text).collect::<String>(),
+        answer: None,
+        shown: &["get_weather"],
+    };
+    outcome(&added(parent, &whole, &texts(ends)))
+}
+
+fn outcome(added: &Result<Vec<PromptPiece>, Rebuild>) -> &'static str {
+    match added {
+        Ok(_) => "fork",
+        Err(Rebuild::EndToken) => "rebuilt: no end token",
+        Err(_) => "rebuilt",
+    }
+}
+
+fn texts(ends: &[&str]) -> Vec<String> {
+    ends.iter().map(|end| (*end).to_owned()).collect()
 }
 
 fn render(template: &ChatTemplate, items: &[Item]) -> Vec<PromptPiece> {
+    let rendered = render_with(&Head::default(), template, items);
+    rendered.expect("a template that takes a plain conversation")
+}
+
+fn render_with(
+    head: &Head,
+    template: &ChatTemplate,
+    items: &[Item],
+) -> Result<Vec<PromptPiece>, TemplateError> {
     let rendering = Rendering {
-        head: &Head::default(),
+        head,
         items,
         add_generation_prompt: true,
     };
     let now = Timestamp::constant(1_760_000_000, 0).to_zoned_datetime(TimeZone::UTC);
-    let rendered = template.render(&rendering, &now);
-    rendered.expect("a template that takes a plain conversation")
+    template.render(&rendering, &now)
 }
 
 fn text(piece: &PromptPiece) -> &str {

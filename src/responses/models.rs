@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use serde_json::{Map, Value};
 
 use super::SamplingDefaults;
 use crate::{
@@ -30,6 +31,8 @@ pub struct ServedModel {
     pub dialect: Description,
     /// Whether a whole answer that is one call as JSON is read as that call, without any marker.
     pub lenient_tool_calls: bool,
+    /// Arguments of the template where a request has none.
+    pub template_args: Map<String, Value>,
     /// Sampling settings where a request has none.
     pub defaults: SamplingDefaults,
     /// Most tokens of an answer where a request names no number; `None` fills the context.

@@ -7,7 +7,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::{
     CreateError, ServedModel,
-    continuation::{self, Rebuild, Trait},
+    continuation::{self, Parent, Rebuild, Trait},
+    head,
     past::Past,
     window,
 };
@@ -55,9 +56,12 @@ impl Prompt {
             None => Cow::Borrowed(turn.items.as_slice()),
         };
         inbound::refuse_nothing(&turn.head, &items)?;
+        if past.is_some() {
+            inbound::refuse_unasked(&turn.items, &items)?;
+        }
         let conversation = Conversation {
             model,
-            turn,
+            head: head::head(model, turn)?,
             past,
             items: &items,
             now,
@@ -72,7 +76,7 @@ impl Prompt {
 /// All that the prompt of a turn may show.
 struct Conversation<'a> {
     model: &'a ServedModel,
-    turn: &'a Turn,
+    head: Head,
     past: Option<&'a Past>,
     items: &'a [Item],
     now: Timestamp,
@@ -81,15 +85,13 @@ struct Conversation<'a> {
 impl Conversation<'_> {
     /// The prompt without so many of the oldest items.
     fn prompt(&self, left_out: usize) -> Result<Prompt, CreateError> {
-        let Self {
-            model, turn, past, ..
-        } = *self;
-        let head = stored::head(&turn.head, left_out);
+        let (model, past) = (self.model, self.past);
+        let head = stored::head(&self.head, left_out);
         let head_digest = Sha256::digest(&head).into();
         let items = window::without(self.items, left_out);
-        let pieces = render(model, &turn.head, &items, self.now)?;
+        let pieces = self.render(&items, self.now)?;
         refuse_hopeless(model, pieces.iter().map(|piece| text(piece).len()).sum())?;
-        let forked = past.map(|past| added(model, turn, past, head_digest, left_out, &pieces));
+        let forked = past.map(|past| self.added(past, head_digest, left_out, &pieces));
         let (tokens, fork, rebuilt) = match (past, forked) {
             (Some(past), Some(Ok(added))) => {
                 let parent = &past.parent;
@@ -142,6 +144,66 @@ impl Conversation<'_> {
         let parent = parent.filter(|parent| parent.record.model == self.model.id);
         parent.map_or(0, |parent| stored::left_out(&parent.head))
     }
+
+    /// What the new rendering adds to the parent's tokens, if those can be continued.
+    fn added(
+        &self,
+        past: &Past,
+        head_digest: [u8; 32],
+        left_out: usize,
+        pieces: &[PromptPiece],
+    ) -> Result<Vec<PromptPiece>, Rebuild> {
+        let model = self.model;
+        let record = &past.parent.record;
+        let parent = Trait {
+            model: &record.model,
+            head_digest: record.head_digest,
+        };
+        let next = Trait {
+            model: &model.id,
+            head_digest,
+        };
+        continuation::may_fork(parent, record.forkable, next)?;
+        let then = past.created_at().ok_or(Rebuild::Rendering)?;
+        let before = window::without(&past.before, left_out);
+        let prompt = self.render(&before, then);
+        let prompt: String = prompt
+            .map_err(|_| Rebuild::Rendering)?
+            .iter()
+            .map(text)
+            .collect();
+        let end_tokens = model.end_tokens.iter();
+        let end_texts = end_tokens.map(|&id| model.tokenizer.token_text(id));
+        let end_texts: Vec<String> = end_texts.filter(|text| !text.is_empty()).collect();
+        let answer = generated(&past.answer);
+        let shown: Vec<&str> = past.answer.iter().flat_map(texts).collect();
+        let parent = Parent {
+            prompt: &prompt,
+            answer: answer.as_deref(),
+            shown: &shown,
+        };
+        continuation::added(parent, pieces, &end_texts)
+    }
+
+    fn render(&self, items: &[Item], now: Timestamp) -> Result<Vec<PromptPiece>, CreateError> {
+        let rendering = Rendering {
+            head: &self.head,
+            items,
+            add_generation_prompt: true,
+        };
+        let now = now.to_zoned_datetime(TimeZone::system());
+        let rendered = template(self.model)?.render(&rendering, &now);
+        rendered.map_err(|error| match error {
+            TemplateError::Refused(reason) => {
+                let message =
+                    format!("The model's chat template refuses the conversation: {reason}");
+                Refusal::of(Code::TemplateRefused, "input", message).into()
+            }
+            TemplateError::Broken(reason) => {
+                CreateError::Broken(format!("model `{}`: {reason}", self.model.id))
+            }
+        })
+    }
 }
 
 /// The tokens of a prompt that no template makes.
@@ -165,73 +227,39 @@ fn raw_tokens(model: &ServedModel, raw: &RawPrompt) -> Result<Vec<TokenId>, Crea
     Ok(tokens)
 }
 
-/// What the new rendering adds to the parent's tokens, if those can be continued.
-fn added(
-    model: &ServedModel,
-    turn: &Turn,
-    past: &Past,
-    head_digest: [u8; 32],
-    left_out: usize,
-    pieces: &[PromptPiece],
-) -> Result<Vec<PromptPiece>, Rebuild> {
-    let record = &past.parent.record;
-    let parent = Trait {
-        model: &record.model,
-        head_digest: record.head_digest,
-    };
-    let next = Trait {
-        model: &model.id,
-        head_digest,
-    };
-    continuation::may_fork(parent, record.forkable, next)?;
-    let then = past.created_at().ok_or(Rebuild::Rendering)?;
-    let before = window::without(&past.before, left_out);
-    let before = render(model, &turn.head, &before, then).map_err(|_| Rebuild::Rendering)?;
-    let mut said: String = before.iter().map(text).collect();
-    said.extend(past.answer.iter().flat_map(texts));
-    let end_tokens = model.end_tokens.iter();
-    let end_texts = end_tokens.map(|&id| model.tokenizer.token_text(id));
-    let end_texts: Vec<String> = end_texts.filter(|text| !text.is_empty()).collect();
-    continuation::suffix(&said, pieces, &end_texts)
-}
-
 fn text(piece: &PromptPiece) -> &str {
     match piece {
         PromptPiece::Markup(text) | PromptPiece::Literal(text) => text,
     }
 }
 
-/// The texts of an answer, in the order in which the model generated them.
-fn texts(item: &Item) -> impl Iterator<Item = &str> {
-    let parts = match item {
-        Item::Message(message) => message.content.as_slice(),
-        Item::Reasoning(_) | Item::FunctionCall(_) | Item::FunctionOutput(_) => &[],
-    };
-    parts.iter().map(|Part::Text(text)| text.as_str())
+/// An answer as the model wrote it, where that is known: of a message alone, which has no markup.
+fn generated(answer: &[Item]) -> Option<String> {
+    match answer {
+        [Item::Message(message)] => Some(
+            message
+                .content
+                .iter()
+                .map(|Part::Text(text)| text.as_str())
+                .collect(),
+        ),
+        _ => None,
+    }
 }
 
-fn render(
-    model: &ServedModel,
-    head: &Head,
-    items: &[Item],
-    now: Timestamp,
-) -> Result<Vec<PromptPiece>, CreateError> {
-    let rendering = Rendering {
-        head,
-        items,
-        add_generation_prompt: true,
-    };
-    let now = now.to_zoned_datetime(TimeZone::system());
-    let rendered = template(model)?.render(&rendering, &now);
-    rendered.map_err(|error| match error {
-        TemplateError::Refused(reason) => {
-            let message = format!("The model's chat template refuses the conversation: {reason}");
-            Refusal::of(Code::TemplateRefused, "input", message).into()
-        }
-        TemplateError::Broken(reason) => {
-            CreateError::Broken(format!("model `{}`: {reason}", model.id))
-        }
-    })
+/// What of an answer's item a rendering of it shows, however it is written.
+fn texts(item: &Item) -> Vec<&str> {
+    match item {
+        Item::Message(message) => message
+            .content
+            .iter()
+            .map(|Part::Text(text)| text.as_str())
+            .collect(),
+        Item::Reasoning(reasoning) => vec![&reasoning.text],
+        Item::FunctionCall(call) => vec![&call.name],
+        Item::CustomCall(call) => vec![&call.name],
+        Item::CallOutput(_) => Vec::new(),
+    }
 }
 
 fn template(model: &ServedModel) -> Result<&ChatTemplate, Refusal> {

@@ -12,7 +12,7 @@ use super::{
     run::Ending,
 };
 use crate::{
-    conversation::{Output, Record, Usage},
+    conversation::{Record, Usage},
     id::TokenId,
     session::{
         Event, LogError, Opening, SessionLog, Turn,
@@ -118,7 +118,8 @@ impl Recording {
         Ok(NewResponse {
             body,
             head_digest: self.head_digest,
-            forkable: matches!(ending, Ending::EndToken(_)) && is_one_message(record),
+            // The items then say all that the model generated.
+            forkable: matches!(ending, Ending::EndToken(_)),
         })
     }
 
@@ -173,20 +174,13 @@ async fn fork_if_there(log: &SessionLog, opening: Opening) -> Result<Option<Turn
     }
 }
 
-/// Whether the items say all that the model generated: true of a message alone.
-fn is_one_message(record: &Record) -> bool {
-    match record.output.as_slice() {
-        [only] => matches!(only.content, Output::Message(_)),
-        _ => false,
-    }
-}
-
 fn outcome(ending: &Ending) -> (TurnStatus, TurnFinish) {
     match ending {
         Ending::EndToken(id) => (TurnStatus::Completed, TurnFinish::EndToken(*id)),
         Ending::StopText => (TurnStatus::Completed, TurnFinish::StopString),
         Ending::MaxTokens => (TurnStatus::Incomplete, TurnFinish::MaxTokens),
         Ending::ContextFull => (TurnStatus::Incomplete, TurnFinish::ContextFull),
+        Ending::CallLimit => (TurnStatus::Completed, TurnFinish::CallLimit),
         Ending::Failed(_) => (TurnStatus::Failed, TurnFinish::Failed),
         Ending::Cancelled | Ending::Abandoned => (TurnStatus::Cancelled, TurnFinish::Cancelled),
     }

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     auth::Permit,
     clock::Clock,
-    conversation::{Answer, AnswerEvent, Failure, ItemStatus, Record, Status, Usage},
+    conversation::{Answer, AnswerEvent, Failure, ItemStatus, Piece, Record, Status, Usage},
     engine::{Finish, GeneratedToken, SubmitError, TokenEvent, TokenStream},
     id::TokenId,
     limits,
@@ -95,6 +95,8 @@ pub(super) enum Ending {
     EndToken(TokenId),
     /// By a stop text.
     StopText,
+    /// By a call beyond the most allowed.
+    CallLimit,
     /// By the most tokens allowed.
     MaxTokens,
     /// By the end of the context.
@@ -137,7 +139,9 @@ pub(super) async fn run(
     let (sender, events) = mpsc::channel(limits::TURN_EVENTS_MAX);
     let task = TurnTask {
         reader,
-        answer: Answer::new(record.id),
+        answer: Answer::new(record.id, Arc::clone(&record.turn.tools)),
+        calls_max: record.turn.tool_rules.calls_limit(),
+        is_full: false,
         usage: Usage {
             input_tokens,
             cached_tokens,
@@ -191,6 +195,10 @@ async fn accepted(tokens: &mut TokenStream) -> Result<u64, CreateError> {
 struct TurnTask {
     reader: Reader,
     answer: Answer,
+    /// Most calls of the answer.
+    calls_max: u64,
+    /// Whether it had another one; nothing more is added then.
+    is_full: bool,
     usage: Usage,
     record: Record,
     clock: Arc<dyn Clock>,
@@ -225,6 +233,7 @@ impl TurnTask {
             match event {
                 Some(TokenEvent::Accepted { .. }) => {}
                 Some(TokenEvent::Token(token)) => match self.read(&token).await {
+                    Ok(_) if self.is_full => return Ending::CallLimit,
                     Ok(false) => {}
                     Ok(true) => return Ending::StopText,
                     Err(Gone) => return Ending::Abandoned,
@@ -250,6 +259,11 @@ impl TurnTask {
         let mut logprobs = read.logprobs.into_iter();
         for piece in read.pieces {
             let logprobs = logprobs.next().unwrap_or_default();
+            let is_call = matches!(piece, Piece::Call { .. });
+            self.is_full |= is_call && self.answer.calls() >= self.calls_max;
+            if self.is_full {
+                return Ok(());
+            }
             let events = self.answer.push_likely(piece, logprobs);
             self.tell(events).await?;
         }
@@ -272,7 +286,7 @@ impl TurnTask {
             permit.charge(tokens, Instant::now());
         }
         let status = match ending {
-            Ending::EndToken(_) | Ending::StopText => Status::Completed,
+            Ending::EndToken(_) | Ending::StopText | Ending::CallLimit => Status::Completed,
             Ending::MaxTokens | Ending::ContextFull => Status::Cut,
             Ending::Cancelled => Status::Cancelled,
             Ending::Failed(failure) => Status::Failed(failure),

@@ -36,7 +36,7 @@ fn leading(items: &[Item]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conversation::{FunctionCall, FunctionOutput, Message, Part};
+    use crate::conversation::{CallKind, CallOutput, FunctionCall, Message, Part};
 
     fn says(role: Role, text: &str) -> Item {
         Item::Message(Message {
@@ -52,10 +52,12 @@ mod tests {
             Item::FunctionCall(FunctionCall {
                 call_id: "c".into(),
                 name: "f".into(),
+                namespace: None,
                 arguments: "{}".into(),
             }),
-            Item::FunctionOutput(FunctionOutput {
+            Item::CallOutput(CallOutput {
                 call_id: "c".into(),
+                of: CallKind::Function,
                 output: Vec::new(),
             }),
             says(Role::Assistant, "a1"),

@@ -1,10 +1,14 @@
 //! The conversation as the chat messages that templates expect.
 
-use std::collections::HashMap;
+use std::{borrow::Cow, collections::HashMap};
 
 use serde_json::{Map, Value as Json};
 
-use crate::conversation::{FunctionCall, Head, Item, Part, Role};
+use super::thoughts;
+use crate::conversation::{
+    CustomCall, FunctionCall, Head, Item, Part, Role,
+    tool::{custom_arguments, shown_name},
+};
 
 /// One message of a template's `messages`.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,10 +39,10 @@ pub(super) struct AssistantMessage<'a> {
 pub(super) struct ChatCall<'a> {
     /// Links the call to its output.
     pub(super) call_id: &'a str,
-    /// Name of the function.
-    pub(super) name: &'a str,
+    /// Name by which the model called the function.
+    pub(super) name: Cow<'a, str>,
     /// The arguments as the model wrote them.
-    pub(super) text: &'a str,
+    pub(super) text: Cow<'a, str>,
     /// The arguments as the object that the text is, if it is one: what most templates expect.
     pub(super) object: Option<Map<String, Json>>,
 }
@@ -47,9 +51,24 @@ impl<'a> From<&'a FunctionCall> for ChatCall<'a> {
     fn from(call: &'a FunctionCall) -> Self {
         Self {
             call_id: &call.call_id,
-            name: &call.name,
-            text: &call.arguments,
+            name: match &call.namespace {
+                Some(namespace) => shown_name(Some(namespace), &call.name).into(),
+                None => Cow::from(&call.name),
+            },
+            text: Cow::from(&call.arguments),
             object: serde_json::from_str(&call.arguments).ok(),
+        }
+    }
+}
+
+impl<'a> From<&'a CustomCall> for ChatCall<'a> {
+    fn from(call: &'a CustomCall) -> Self {
+        let arguments = custom_arguments(&call.input);
+        Self {
+            call_id: &call.call_id,
+            name: Cow::from(&call.name),
+            text: Json::from(arguments.clone()).to_string().into(),
+            object: Some(arguments),
         }
     }
 }
@@ -60,7 +79,7 @@ pub(super) struct ToolMessage<'a> {
     /// The call that this answers.
     pub(super) call_id: &'a str,
     /// Name of the function that was called, where the call is in the conversation.
-    pub(super) name: Option<&'a str>,
+    pub(super) name: Option<Cow<'a, str>>,
     /// The result as text.
     pub(super) content: String,
 }
@@ -72,30 +91,61 @@ const BETWEEN_TEXTS: &str = "\n\n";
 ///
 /// The instructions and the system items that lead the conversation form one system message, since
 /// most templates know only one; a later system item stays where it is. Adjacent items of the model
-/// form one assistant message.
+/// form one assistant message. What the model is told about calling stands at the end of the first
+/// system message, else of the last one of the user, else leads.
 pub(super) fn chat_messages<'a>(head: &Head, items: &'a [Item]) -> Vec<ChatMessage<'a>> {
     let instructions = head.instructions.iter().filter(|text| !text.is_empty());
     let mut messages: Vec<ChatMessage<'a>> =
         instructions.cloned().map(ChatMessage::System).collect();
-    let mut names: HashMap<&str, &str> = HashMap::new();
+    let mut names: HashMap<&str, Cow<'a, str>> = HashMap::new();
     for item in items {
         match item {
             Item::Message(message) => push_message(&mut messages, message.role, &message.content),
+            Item::Reasoning(reasoning) if reasoning.text.is_empty() => {}
             Item::Reasoning(reasoning) => add_to_answer(&mut messages, |answer| {
                 append(answer.reasoning.get_or_insert_default(), &reasoning.text);
             }),
-            Item::FunctionCall(call) => {
-                names.insert(&call.call_id, &call.name);
-                add_to_answer(&mut messages, |answer| answer.calls.push(call.into()));
-            }
-            Item::FunctionOutput(output) => messages.push(ChatMessage::Tool(ToolMessage {
+            Item::FunctionCall(call) => add_call(&mut messages, &mut names, call.into()),
+            Item::CustomCall(call) => add_call(&mut messages, &mut names, call.into()),
+            Item::CallOutput(output) => messages.push(ChatMessage::Tool(ToolMessage {
                 call_id: &output.call_id,
-                name: names.get(output.call_id.as_str()).copied(),
+                name: names.get(output.call_id.as_str()).cloned(),
                 content: joined(&output.output),
             })),
         }
     }
+    if !thoughts::are_kept(&head.template_args) {
+        thoughts::drop_earlier(&mut messages);
+    }
+    if let Some(instruction) = &head.tool_instruction {
+        instruct(&mut messages, instruction);
+    }
     messages
+}
+
+fn add_call<'a>(
+    messages: &mut Vec<ChatMessage<'a>>,
+    names: &mut HashMap<&'a str, Cow<'a, str>>,
+    call: ChatCall<'a>,
+) {
+    names.insert(call.call_id, call.name.clone());
+    add_to_answer(messages, |answer| answer.calls.push(call));
+}
+
+fn instruct(messages: &mut Vec<ChatMessage<'_>>, instruction: &str) {
+    let system = messages
+        .iter()
+        .position(|m| matches!(m, ChatMessage::System(_)));
+    let user = || {
+        messages
+            .iter()
+            .rposition(|m| matches!(m, ChatMessage::User(_)))
+    };
+    let place = system.or_else(user);
+    match place.and_then(|place| messages.get_mut(place)) {
+        Some(ChatMessage::System(text) | ChatMessage::User(text)) => append(text, instruction),
+        _ => messages.insert(0, ChatMessage::System(instruction.to_owned())),
+    }
 }
 
 fn push_message(messages: &mut Vec<ChatMessage<'_>>, role: Role, content: &[Part]) {
@@ -142,7 +192,7 @@ fn append(text: &mut String, more: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conversation::{FunctionOutput, Message, Reasoning};
+    use crate::conversation::{CallKind, CallOutput, Message, Reasoning};
 
     fn said(role: Role, texts: &[&str]) -> Item {
         let content = texts
@@ -156,14 +206,16 @@ mod tests {
         Item::FunctionCall(FunctionCall {
             call_id: call_id.to_owned(),
             name: format!("f_{call_id}"),
+            namespace: None,
             arguments: "{}".to_owned(),
         })
     }
 
     fn output(call_id: &str) -> Item {
         let output = vec![Part::Text("a".to_owned()), Part::Text("b".to_owned())];
-        Item::FunctionOutput(FunctionOutput {
+        Item::CallOutput(CallOutput {
             call_id: call_id.to_owned(),
+            of: CallKind::Function,
             output,
         })
     }
@@ -217,13 +269,63 @@ mod tests {
             (first.content.as_str(), first.reasoning.as_deref()),
             ("a", Some("r"))
         );
-        let names: Vec<&str> = first.calls.iter().map(|call| call.name).collect();
+        let names: Vec<&str> = first.calls.iter().map(|call| &*call.name).collect();
         assert_eq!(names, ["f_1", "f_2"]);
         let answer = AssistantMessage {
             content: "b\n\nc".to_owned(),
             ..Default::default()
         };
         assert_eq!(messages[4], ChatMessage::Assistant(answer));
+    }
+
+    #[test]
+    fn an_instruction_about_calls_stands_with_the_system_or_the_last_user() {
+        let head = Head {
+            tool_instruction: Some("Call.".to_owned()),
+            ..Head::default()
+        };
+        let texts = |items: &[Item]| {
+            let text = |message: &ChatMessage<'_>| match message {
+                ChatMessage::System(text) => format!("s:{text}"),
+                ChatMessage::User(text) => format!("u:{text}"),
+                other => panic!("{other:?}"),
+            };
+            chat_messages(&head, items)
+                .iter()
+                .map(text)
+                .collect::<Vec<_>>()
+        };
+        let user = |text: &str| said(Role::User, &[text]);
+        let system = |text: &str| said(Role::System, &[text]);
+        let between = [user("a"), system("b"), user("c")];
+        assert_eq!(texts(&between), ["u:a", "s:b\n\nCall.", "u:c"]);
+        assert_eq!(texts(&[user("a"), user("b")]), ["u:a", "u:b\n\nCall."]);
+        assert_eq!(texts(&[]), ["s:Call."]);
+    }
+
+    #[test]
+    fn calls_appear_by_the_names_and_arguments_that_the_model_wrote() {
+        let items = [
+            Item::FunctionCall(FunctionCall {
+                call_id: "1".to_owned(),
+                name: "f".to_owned(),
+                namespace: Some("n".to_owned()),
+                arguments: "{}".to_owned(),
+            }),
+            Item::CustomCall(CustomCall {
+                call_id: "2".to_owned(),
+                name: "c".to_owned(),
+                input: "a\"b".to_owned(),
+            }),
+            output("1"),
+        ];
+        let messages = chat_messages(&Head::default(), &items);
+        let [ChatMessage::Assistant(answer), ChatMessage::Tool(result)] = &messages[..] else {
+            panic!("{messages:?}")
+        };
+        assert_eq!(answer.calls[0].name, "n.f");
+        assert_eq!(answer.calls[1].text, "{\"input\":\"a\\\"b\"}");
+        assert_eq!(result.name.as_deref(), Some("n.f"));
     }
 
     #[test]
@@ -239,6 +341,7 @@ mod tests {
             let call = FunctionCall {
                 call_id: "1".to_owned(),
                 name: "f".to_owned(),
+                namespace: None,
                 arguments: text.to_owned(),
             };
             assert_eq!(ChatCall::from(&call).object.is_some(), is_object, "{text}");
@@ -252,7 +355,7 @@ mod tests {
         let content = "a\nb".to_owned();
         let known = ToolMessage {
             call_id: "1",
-            name: Some("f_1"),
+            name: Some("f_1".into()),
             content: content.clone(),
         };
         let unknown = ToolMessage {

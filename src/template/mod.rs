@@ -11,6 +11,7 @@ mod methods;
 mod repr;
 mod sentinel;
 mod source;
+mod thoughts;
 mod variables;
 
 use std::sync::Arc;
@@ -21,6 +22,8 @@ use serde_json::Map;
 
 use crate::conversation::{FunctionTool, Head, Item, Message, Part, Role};
 use crate::tokenizer::{PromptPiece, SpecialTokens};
+
+pub use self::thoughts::ARGUMENT as PRESERVE_THINKING;
 
 use self::environment::{CHAT, Raised};
 use self::messages::ChatMessage;
@@ -166,6 +169,11 @@ impl ChatTemplate {
             }),
             Err(_) => self.mentions("tools"),
         }
+    }
+
+    /// Whether this variable of the template's is none that a template argument sets.
+    pub fn is_reserved(variable: &str) -> bool {
+        variables::RESERVED.contains(&variable)
     }
 
     /// Whether the template's source has this word, such as `tools` or `enable_thinking`: a template

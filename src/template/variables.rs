@@ -30,18 +30,20 @@ pub(super) struct Variables<'a> {
     pub(super) arguments_as_objects: bool,
 }
 
+/// Variables that no template argument replaces.
+pub(super) const RESERVED: [&str; 5] = [
+    "messages",
+    "tools",
+    "add_generation_prompt",
+    "strftime_now",
+    environment::SENTINELS,
+];
+
 impl Variables<'_> {
     /// All variables. Template arguments win over special tokens, never over the conversation.
     pub(super) fn values(&self, messages: &[ChatMessage<'_>], now: &ZonedDateTime) -> Value {
         let head = self.rendering.head;
-        let mut all = vec![
-            (Cow::from("documents"), Value::from(())),
-            (Cow::from("strftime_now"), environment::strftime_now(now)),
-            (
-                Cow::from(environment::SENTINELS),
-                Value::from_object(self.disguise.sentinels().clone()),
-            ),
-        ];
+        let mut all = vec![(Cow::from("documents"), Value::from(()))];
         all.extend(self.special_tokens());
         for (key, argument) in &head.template_args {
             all.push((Cow::from(key.clone()), self.json(argument)));
@@ -54,6 +56,9 @@ impl Variables<'_> {
         let tools: Vec<Value> = head.tools.iter().map(|tool| self.tool(tool)).collect();
         let tools = (!tools.is_empty()).then_some(tools);
         let prompted = self.rendering.add_generation_prompt;
+        all.push(("strftime_now".into(), environment::strftime_now(now)));
+        let sentinels = Value::from_object(self.disguise.sentinels().clone());
+        all.push((environment::SENTINELS.into(), sentinels));
         all.push(("messages".into(), messages.into()));
         all.push(("tools".into(), tools.into()));
         all.push(("add_generation_prompt".into(), prompted.into()));
@@ -108,10 +113,10 @@ impl Variables<'_> {
     fn call(&self, call: &ChatCall<'_>) -> Value {
         let arguments = match &call.object {
             Some(object) if self.arguments_as_objects => self.object(object),
-            _ => self.text(call.text),
+            _ => self.text(&call.text),
         };
         let function =
-            Value::from_pairs([("name", self.text(call.name)), ("arguments", arguments)]);
+            Value::from_pairs([("name", self.text(&call.name)), ("arguments", arguments)]);
         Value::from_pairs([
             ("type", Value::from("function")),
             ("id", self.call_id(call.call_id)),
@@ -125,7 +130,7 @@ impl Variables<'_> {
             ("tool_call_id", self.call_id(message.call_id)),
             ("content", self.text(&message.content)),
         ];
-        if let Some(name) = message.name {
+        if let Some(name) = &message.name {
             fields.push(("name", self.text(name)));
         }
         Value::from_pairs(fields)
@@ -227,13 +232,13 @@ fn texts_of_message<'a>(message: &'a ChatMessage<'_>, texts: &mut Vec<&'a str>) 
             texts.push(&message.content);
             texts.extend(message.reasoning.as_deref());
             for call in &message.calls {
-                texts.extend([call.call_id, call.name, call.text]);
+                texts.extend([call.call_id, &call.name, &call.text]);
                 texts_of_object(call.object.iter().flatten(), texts);
             }
         }
         ChatMessage::Tool(message) => {
             texts.extend([message.call_id, message.content.as_str()]);
-            texts.extend(message.name);
+            texts.extend(message.name.as_deref());
         }
     }
 }

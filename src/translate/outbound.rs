@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use super::logprobs;
 use crate::{
     conversation::{
-        Failure, FunctionTool, ItemStatus, Output, OutputItem, Record, Status, TokenLogprobs,
-        ToolChoice, Truncation, Usage, Verbosity,
+        CustomFormat, Failure, FunctionTool, GrammarSyntax, ItemStatus, Output, OutputItem, Record,
+        Status, TokenLogprobs, Tool, ToolChoice, Truncation, Usage, Verbosity,
     },
     wire::{ErrorObject, Response, response as wire},
 };
@@ -30,11 +30,8 @@ pub fn response(record: &Record) -> Response {
         previous_response_id: turn.previous.map(|id| id.to_string()),
         output: record.output.iter().map(item).collect(),
         output_text: output_text(&record.output),
-        tools: turn.head.tools.iter().map(tool).collect(),
-        tool_choice: match turn.tool_rules.choice {
-            ToolChoice::Auto => "auto",
-            ToolChoice::None => "none",
-        },
+        tools: turn.tools.iter().map(tool).collect(),
+        tool_choice: tool_choice(&turn.tool_rules.choice),
         parallel_tool_calls: turn.tool_rules.parallel,
         max_tool_calls: turn.tool_rules.calls_max,
         truncation: match turn.truncation {
@@ -46,7 +43,7 @@ pub fn response(record: &Record) -> Response {
             verbosity: turn.verbosity.map(verbosity),
         },
         reasoning: wire::ReasoningConfig {
-            effort: None,
+            effort: turn.effort.clone(),
             summary: None,
         },
         temperature: record.settings.temperature,
@@ -88,7 +85,15 @@ pub fn item(item: &OutputItem) -> wire::OutputItem {
             status,
             call_id: call.call_id.clone(),
             name: call.name.clone(),
+            namespace: call.namespace.clone(),
             arguments: call.arguments.clone(),
+        },
+        Output::CustomCall(call) => wire::OutputItem::CustomToolCall {
+            id,
+            status,
+            call_id: call.call_id.clone(),
+            name: call.name.clone(),
+            input: call.input.clone(),
         },
     }
 }
@@ -164,20 +169,59 @@ pub(super) fn reasoning_part(text: String) -> wire::OutputPart {
 fn output_text(output: &[OutputItem]) -> String {
     let text = |item: &'_ OutputItem| match &item.content {
         Output::Message(text) => text.clone(),
-        Output::Reasoning(_) | Output::FunctionCall(_) => String::new(),
+        Output::Reasoning(_) | Output::FunctionCall(_) | Output::CustomCall(_) => String::new(),
     };
     output.iter().map(text).collect()
 }
 
-/// A function as it is shown.
-pub(super) fn tool(tool: &FunctionTool) -> wire::FunctionTool {
-    wire::FunctionTool {
-        kind: "function",
+/// A tool as it was declared.
+fn tool(tool: &Tool) -> wire::Tool {
+    match tool {
+        Tool::Function(tool) => function(tool),
+        Tool::Namespace(namespace) => wire::Tool::Namespace {
+            name: namespace.name.clone(),
+            // Clients require one.
+            description: namespace.description.clone().unwrap_or_default(),
+            tools: namespace.tools.iter().map(function).collect(),
+        },
+        Tool::Custom(custom) => wire::Tool::Custom {
+            name: custom.name.clone(),
+            description: custom.description.clone(),
+            format: match &custom.format {
+                CustomFormat::Text => wire::CustomFormat::Text,
+                CustomFormat::Grammar { syntax, definition } => wire::CustomFormat::Grammar {
+                    syntax: match syntax {
+                        GrammarSyntax::Lark => "lark",
+                        GrammarSyntax::Regex => "regex",
+                    },
+                    definition: definition.clone(),
+                },
+            },
+        },
+    }
+}
+
+fn tool_choice(choice: &ToolChoice) -> wire::ToolChoice {
+    match choice {
+        ToolChoice::Auto => wire::ToolChoice::Word("auto"),
+        ToolChoice::None => wire::ToolChoice::Word("none"),
+        ToolChoice::Required => wire::ToolChoice::Word("required"),
+        ToolChoice::Function { namespace, name } => wire::ToolChoice::Function {
+            kind: "function",
+            namespace: namespace.clone(),
+            name: name.clone(),
+        },
+    }
+}
+
+/// A function as it was declared, or as a model is shown it.
+pub(super) fn function(tool: &FunctionTool) -> wire::Tool {
+    wire::Tool::Function(wire::FunctionTool {
         name: tool.name.clone(),
         description: tool.description.clone(),
         parameters: tool.parameters.clone(),
         strict: tool.strict,
-    }
+    })
 }
 
 fn verbosity(verbosity: Verbosity) -> &'static str {
@@ -205,6 +249,8 @@ fn usage(usage: &Usage) -> wire::Usage {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::{
         conversation::{Answer, Piece},
@@ -212,7 +258,7 @@ mod tests {
     };
 
     fn answered() -> Vec<OutputItem> {
-        let mut answer = Answer::new(sample::record().id);
+        let mut answer = Answer::new(sample::record().id, Arc::new([]));
         for piece in [
             Piece::Reasoning("Hm.".into()),
             Piece::Text("It ".into()),

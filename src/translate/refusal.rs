@@ -27,6 +27,8 @@ pub enum Code {
     MissingParameter,
     /// The API has this, the server does not.
     UnsupportedParameter,
+    /// The API has tools of this type, the server does not.
+    UnsupportedTool,
     /// The server cannot take this kind of input.
     UnsupportedInput,
     /// There is nothing to answer.
@@ -58,6 +60,7 @@ impl Code {
             Self::InvalidValue => "invalid_value",
             Self::MissingParameter => "missing_required_parameter",
             Self::UnsupportedParameter => "unsupported_parameter",
+            Self::UnsupportedTool => "unsupported_tool",
             Self::UnsupportedInput => "unsupported_input",
             Self::EmptyInput => "empty_input",
             Self::PreviousResponseNotFound => "previous_response_not_found",

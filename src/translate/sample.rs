@@ -28,6 +28,9 @@ pub(super) fn record() -> Record {
         stop: Vec::new(),
         ignore_eos: false,
         store: true,
+        tools: Arc::new([]),
+        skipped_tools: Vec::new(),
+        effort: None,
         tool_rules: ToolRules {
             choice: ToolChoice::Auto,
             parallel: true,

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{inbound, outbound};
 use crate::{
-    conversation::{Head, Item, Message, Part, Role},
+    conversation::{CallKind, CallOutput, FunctionCall, Head, Item, Message, Part, Role},
     id::ResponseId,
     wire::{InputItem, TextOrList},
 };
@@ -23,18 +23,43 @@ fn input_item(response: ResponseId, index: usize, item: &Item) -> Value {
             "id": id("msg_in"), "type": "message", "status": "completed",
             "role": role(message.role), "content": content(message),
         }),
-        Item::FunctionCall(call) => json!({
-            "id": id("fc_in"), "type": "function_call", "status": "completed",
-            "call_id": call.call_id, "name": call.name, "arguments": call.arguments,
+        Item::FunctionCall(call) => function_call(&id("fc_in"), call),
+        Item::CustomCall(call) => json!({
+            "id": id("ctc_in"), "type": "custom_tool_call", "status": "completed",
+            "call_id": call.call_id, "name": call.name, "input": call.input,
         }),
-        Item::FunctionOutput(output) => json!({
-            "id": id("fco_in"), "type": "function_call_output", "status": "completed",
-            "call_id": output.call_id, "output": input_parts(&output.output),
-        }),
+        Item::CallOutput(output) => {
+            let (prefix, kind) = match output.of {
+                CallKind::Function => ("fco_in", "function_call_output"),
+                CallKind::Custom => ("cto_in", "custom_tool_call_output"),
+            };
+            json!({
+                "id": id(prefix), "type": kind, "status": "completed",
+                "call_id": output.call_id, "output": call_output(output),
+            })
+        }
         Item::Reasoning(reasoning) => json!({
             "id": id("rs_in"), "type": "reasoning", "status": "completed", "summary": [],
             "content": [{"type": "reasoning_text", "text": reasoning.text}],
         }),
+    }
+}
+
+fn function_call(id: &str, call: &FunctionCall) -> Value {
+    let mut item = json!({
+        "id": id, "type": "function_call", "status": "completed",
+        "call_id": call.call_id, "name": call.name, "arguments": call.arguments,
+    });
+    if let Some(namespace) = &call.namespace {
+        item["namespace"] = namespace.as_str().into();
+    }
+    item
+}
+
+fn call_output(output: &CallOutput) -> Value {
+    match output.output.as_slice() {
+        [Part::Text(only)] => only.as_str().into(),
+        parts => input_parts(parts),
     }
 }
 
@@ -61,13 +86,16 @@ fn input_parts(parts: &[Part]) -> Value {
 
 /// What leads a prompt, and how many of the conversation's oldest items are left out of it; equal ones
 /// give equal texts.
-pub fn head(head: &Head, left_out: usize) -> String {
-    let tools: Vec<_> = head.tools.iter().map(outbound::tool).collect();
+pub fn head(of: &Head, left_out: usize) -> String {
+    let tools: Vec<_> = of.tools.iter().map(outbound::function).collect();
     let mut head = json!({
-        "instructions": head.instructions,
+        "instructions": of.instructions,
         "tools": tools,
-        "template_args": head.template_args,
+        "template_args": of.template_args,
     });
+    if let Some(instruction) = &of.tool_instruction {
+        head["tool_instruction"] = instruction.as_str().into();
+    }
     if left_out > 0 {
         head["left_out"] = left_out.into();
     }
@@ -111,9 +139,11 @@ fn translated(items: Vec<InputItem>) -> Result<Vec<Item>, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::{collections::HashSet, sync::Arc};
+
     use super::*;
     use crate::{
-        conversation::{Answer, ItemStatus, Piece},
+        conversation::{Answer, CustomCall, ItemStatus, Piece, Reasoning},
         translate::sample,
     };
 
@@ -123,6 +153,15 @@ mod tests {
         Item::Message(Message { role, content })
     }
 
+    fn output(call_id: &str, of: CallKind, texts: &[&str]) -> Item {
+        let part = |text: &&str| Part::Text((*text).to_owned());
+        Item::CallOutput(CallOutput {
+            call_id: call_id.to_owned(),
+            of,
+            output: texts.iter().map(part).collect(),
+        })
+    }
+
     #[test]
     fn what_is_stored_is_read_back() {
         let input = vec![
@@ -130,9 +169,24 @@ mod tests {
             said(Role::User, &["a", "b"]),
             said(Role::Assistant, &["<|im_end|>"]),
             said(Role::User, &[]),
+            Item::Reasoning(Reasoning { text: "Hm.".into() }),
+            Item::FunctionCall(FunctionCall {
+                call_id: "1".into(),
+                name: "f".into(),
+                namespace: Some("n".into()),
+                arguments: "{".into(),
+            }),
+            Item::CustomCall(CustomCall {
+                call_id: "2".into(),
+                name: "c".into(),
+                input: "".into(),
+            }),
+            output("1", CallKind::Function, &["a"]),
+            output("2", CallKind::Custom, &["a", "b"]),
+            output("2", CallKind::Custom, &[]),
         ];
         let mut record = sample::record();
-        let mut answer = Answer::new(record.id);
+        let mut answer = Answer::new(record.id, Arc::new([]));
         answer.push(Piece::Text("Yes.".to_owned()));
         answer.finish(ItemStatus::Completed);
         record.output = answer.into_items();
@@ -160,8 +214,13 @@ mod tests {
         thinking
             .template_args
             .insert("enable_thinking".to_owned(), true.into());
-        let heads = [Head::default(), instructed, thinking].map(|of| head(&of, 0));
-        assert!(heads[0] != heads[1] && heads[1] != heads[2] && heads[0] != heads[2]);
+        let told = Head {
+            tool_instruction: Some("Call.".to_owned()),
+            ..Head::default()
+        };
+        let heads = [Head::default(), instructed, thinking, told].map(|of| head(&of, 0));
+        let different: HashSet<&String> = heads.iter().collect();
+        assert_eq!(different.len(), heads.len());
         let shortened = head(&Head::default(), 3);
         assert_ne!(shortened, heads[0]);
         assert_eq!((left_out(&shortened), left_out(&heads[0])), (3, 0));

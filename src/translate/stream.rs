@@ -33,6 +33,7 @@ enum Kind {
     Message,
     Reasoning,
     FunctionCall,
+    CustomCall,
 }
 
 impl Events {
@@ -95,6 +96,7 @@ impl Events {
                 Some(outbound::reasoning_part(String::new())),
             ),
             Output::FunctionCall(_) => (Kind::FunctionCall, None),
+            Output::CustomCall(_) => (Kind::CustomCall, None),
         };
         let added = EventBody::Item {
             output_index: index,
@@ -140,6 +142,14 @@ impl Events {
             Kind::FunctionCall => (
                 "response.function_call_arguments.delta",
                 EventBody::ArgumentsDelta {
+                    item_id,
+                    output_index,
+                    delta,
+                },
+            ),
+            Kind::CustomCall => (
+                "response.custom_tool_call_input.delta",
+                EventBody::InputDelta {
                     item_id,
                     output_index,
                     delta,
@@ -220,6 +230,15 @@ fn done(
             },
             None,
         ),
+        Output::CustomCall(call) => (
+            "response.custom_tool_call_input.done",
+            EventBody::InputDone {
+                item_id,
+                output_index,
+                input: call.input.clone(),
+            },
+            None,
+        ),
     }
 }
 
@@ -238,19 +257,21 @@ fn without_content(mut item: wire::OutputItem) -> wire::OutputItem {
         wire::OutputItem::Message { content, .. } | wire::OutputItem::Reasoning { content, .. } => {
             content.clear();
         }
-        wire::OutputItem::FunctionCall { .. } => {}
+        wire::OutputItem::FunctionCall { .. } | wire::OutputItem::CustomToolCall { .. } => {}
     }
     item
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
     use super::*;
     use crate::{
-        conversation::{Answer, Failure, ItemStatus, Piece},
+        conversation::{Answer, CustomFormat, CustomTool, Failure, ItemStatus, Piece, Tool},
         translate::sample,
     };
 
@@ -258,7 +279,12 @@ mod tests {
     fn stream(pieces: &[Option<Piece>], status: Status) -> Vec<Value> {
         let mut record = sample::record();
         let (mut events, mut all) = Events::start(&record);
-        let mut answer = Answer::new(record.id);
+        let custom = Tool::Custom(CustomTool {
+            name: "c".to_owned(),
+            description: None,
+            format: CustomFormat::Text,
+        });
+        let mut answer = Answer::new(record.id, Arc::new([custom]));
         for piece in pieces {
             let Some(piece) = piece else {
                 all.push(events.still_in_progress(&record));
@@ -311,15 +337,20 @@ mod tests {
                 "response.function_call_arguments.done",
                 "arguments",
             ),
+            "custom_tool_call" => (
+                "response.custom_tool_call_input.delta",
+                "response.custom_tool_call_input.done",
+                "input",
+            ),
             other => panic!("{other}"),
         };
-        let has_part = added["type"] != "function_call";
+        let has_part = field == "text";
         if has_part {
             assert_eq!(added["content"], json!([]));
             let part = take(events, "response.content_part.added");
             assert_eq!(part["part"]["text"], "");
         } else {
-            assert_eq!(added["arguments"], "");
+            assert_eq!(added[field], "");
         }
         let mut text = String::new();
         while events[0]["type"] == deltas {
@@ -340,7 +371,7 @@ mod tests {
         let whole = if has_part {
             &item["content"][0]["text"]
         } else {
-            &item["arguments"]
+            &item[field]
         };
         assert_eq!(whole, &text);
         item.clone()
@@ -392,7 +423,7 @@ mod tests {
             "[a\u{e9}\n]{0,3}".prop_map(Piece::Text),
             "[a\u{e9}\n]{0,3}".prop_map(Piece::Reasoning),
             "[a\"]{0,3}".prop_map(Piece::Arguments),
-            "[fg]".prop_map(|name| Piece::Call { name }),
+            "[fgc]".prop_map(|name| Piece::Call { name }),
             Just(Piece::End),
         ]
     }
@@ -448,6 +479,7 @@ mod tests {
     fn shown_len(item: &Value) -> usize {
         let text = match item["type"].as_str() {
             Some("function_call") => &item["arguments"],
+            Some("custom_tool_call") => &item["input"],
             _ => &item["content"][0]["text"],
         };
         text.as_str().expect("text").len()

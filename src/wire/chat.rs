@@ -10,6 +10,8 @@ use utoipa::ToSchema;
 
 use super::{
     request::{ContentPart, TextOrList},
+    response::ToolChoice,
+    tool::ToolDeclaration,
     values,
 };
 
@@ -73,14 +75,16 @@ pub struct ChatRequest {
     #[schema(minimum = 0, maximum = 20)]
     pub top_logprobs: Option<i64>,
 
-    /// Empty only.
-    #[schema(value_type = Option<Vec<Object>>, max_items = 0)]
-    pub tools: Option<Vec<IgnoredAny>>,
-    /// Without tools, no effect.
-    #[schema(value_type = Option<values::ToolChoice>)]
+    /// What the model may call, in the form of either API.
+    pub tools: Option<Vec<ToolDeclaration>>,
+    /// Whether it must.
+    #[schema(value_type = Option<ToolChoice>)]
     pub tool_choice: Option<Value>,
-    /// Without tools, no effect.
+    /// Whether the answer may hold several calls.
     pub parallel_tool_calls: Option<bool>,
+    /// Extension: most calls of the answer.
+    #[schema(minimum = 1)]
+    pub max_tool_calls: Option<i64>,
     /// Empty only.
     #[schema(value_type = Option<Vec<Object>>, max_items = 0)]
     pub functions: Option<Vec<IgnoredAny>>,
@@ -89,12 +93,11 @@ pub struct ChatRequest {
     pub function_call: Option<Value>,
     /// Whether the answer is free text.
     pub response_format: Option<ResponseFormat>,
-    /// Not supported.
-    #[schema(ignore)]
-    pub reasoning_effort: Option<IgnoredAny>,
-    /// Not supported.
-    #[schema(ignore)]
-    pub chat_template_kwargs: Option<IgnoredAny>,
+    /// Whether and how much to think.
+    pub reasoning_effort: Option<String>,
+    /// Extension: further variables for the chat template.
+    #[schema(value_type = Option<Object>)]
+    pub chat_template_kwargs: Option<Map<String, Value>>,
     /// No effect.
     #[schema(value_type = Option<values::Verbosity>)]
     pub verbosity: Option<String>,
@@ -154,18 +157,64 @@ pub struct ResponseFormat {
 #[serde(expecting = "an object")]
 pub struct ChatMessage {
     /// Who says it. `developer` is the same as `system`.
-    #[schema(value_type = values::Role)]
+    #[schema(value_type = values::ChatRole)]
     pub role: Option<String>,
     /// What is said.
     pub content: Option<TextOrList<ContentPart>>,
     /// Of an assistant without content: what it said instead.
     pub refusal: Option<String>,
-    /// Empty only.
-    #[schema(value_type = Option<Vec<Object>>, max_items = 0)]
-    pub tool_calls: Option<Vec<IgnoredAny>>,
+    /// Of an assistant: what it thought.
+    pub reasoning_content: Option<String>,
+    /// The same under another name.
+    pub reasoning: Option<String>,
+    /// Of an assistant: what it called.
+    pub tool_calls: Option<Vec<ChatToolCall>>,
+    /// Of a tool: the call that this answers.
+    pub tool_call_id: Option<String>,
     /// Not supported.
     #[schema(ignore)]
     pub function_call: Option<IgnoredAny>,
+}
+
+/// One element of a message's `tool_calls`. Which of the fields is there, `type` says.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(expecting = "an object")]
+#[expect(
+    missing_docs,
+    reason = "the fields are OpenAI's and documented in docs/api.md"
+)]
+pub struct ChatToolCall {
+    pub id: Option<String>,
+    #[serde(rename = "type")]
+    pub kind: Option<String>,
+    pub function: Option<CalledFunction>,
+    pub custom: Option<CalledCustom>,
+}
+
+/// `function` of a call.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
+#[serde(expecting = "an object")]
+#[expect(
+    missing_docs,
+    reason = "the fields are OpenAI's and documented in docs/api.md"
+)]
+pub struct CalledFunction {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    pub arguments: Option<String>,
+}
+
+/// `custom` of a call.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
+#[serde(expecting = "an object")]
+#[expect(
+    missing_docs,
+    reason = "the fields are OpenAI's and documented in docs/api.md"
+)]
+pub struct CalledCustom {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    pub input: Option<String>,
 }
 
 /// An answer that is whole.
@@ -247,11 +296,46 @@ pub struct ChatTopLogprob {
 )]
 pub struct AssistantMessage {
     pub role: &'static str,
-    pub content: String,
+    #[schema(required)]
+    pub content: Option<String>,
     #[schema(required)]
     pub refusal: Option<String>,
     #[schema(value_type = Vec<Object>)]
     pub annotations: [(); 0],
+    #[serde(flatten)]
+    pub thoughts: Thoughts,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<ToolCall>,
+}
+
+/// What the model thinks, under the name that other servers gave it and another that clients know.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
+#[expect(missing_docs, reason = "the fields are documented in docs/api.md")]
+pub struct Thoughts {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reasoning_content: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<String>,
+}
+
+/// A call, or in a stream what is new of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
+#[expect(
+    missing_docs,
+    reason = "the fields are OpenAI's and documented in docs/api.md"
+)]
+pub struct ToolCall {
+    /// In a stream only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub index: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub kind: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub function: Option<CalledFunction>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub custom: Option<CalledCustom>,
 }
 
 /// A part of a stream.
@@ -301,6 +385,10 @@ pub struct Delta {
     pub role: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
+    #[serde(flatten)]
+    pub thoughts: Thoughts,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<ToolCall>,
 }
 
 /// Token counts.

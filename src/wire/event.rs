@@ -79,6 +79,16 @@ pub enum EventBody {
         name: String,
         arguments: String,
     },
+    InputDelta {
+        item_id: String,
+        output_index: usize,
+        delta: String,
+    },
+    InputDone {
+        item_id: String,
+        output_index: usize,
+        input: String,
+    },
     /// The error both flat and nested: clients differ in where they look.
     Error {
         #[schema(required)]

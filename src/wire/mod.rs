@@ -8,6 +8,7 @@ pub mod list;
 pub mod model;
 pub mod request;
 pub mod response;
+pub mod tool;
 pub mod values;
 
 pub use error::{ErrorBody, ErrorObject, Health};
@@ -16,3 +17,4 @@ pub use list::{Deleted, ItemList};
 pub use model::{Model, ModelList};
 pub use request::{ContentPart, CreateRequest, InputItem, TextOrList};
 pub use response::{InputTokens, Response};
+pub use tool::ToolDeclaration;

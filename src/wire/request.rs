@@ -12,7 +12,7 @@ use serde::{
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use super::values;
+use super::{response::ToolChoice, tool::ToolDeclaration, values};
 
 /// The request of `POST /v1/responses`.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
@@ -75,16 +75,15 @@ pub struct CreateRequest {
     #[schema(minimum = 0, maximum = 20)]
     pub top_logprobs: Option<i64>,
 
-    /// Empty only.
-    #[schema(value_type = Option<Vec<Object>>, max_items = 0)]
-    pub tools: Option<Vec<IgnoredAny>>,
-    /// Without tools, no effect.
-    #[schema(value_type = Option<values::ToolChoice>)]
+    /// What the model may call.
+    pub tools: Option<Vec<ToolDeclaration>>,
+    /// Whether it must.
+    #[schema(value_type = Option<ToolChoice>)]
     pub tool_choice: Option<Value>,
-    /// Shown again; without tools, no effect.
+    /// Whether the answer may hold several calls.
     #[schema(default = true)]
     pub parallel_tool_calls: Option<bool>,
-    /// Shown again; without tools, no effect.
+    /// Most calls of the answer.
     #[schema(minimum = 1)]
     pub max_tool_calls: Option<i64>,
     /// The form of the answer.
@@ -109,9 +108,9 @@ pub struct CreateRequest {
     /// Not supported.
     #[schema(ignore)]
     pub prompt: Option<IgnoredAny>,
-    /// Not supported.
-    #[schema(ignore)]
-    pub chat_template_kwargs: Option<IgnoredAny>,
+    /// Extension: further variables for the chat template.
+    #[schema(value_type = Option<Object>)]
+    pub chat_template_kwargs: Option<Map<String, Value>>,
 
     /// Shown again, no effect.
     pub user: Option<String>,
@@ -156,9 +155,8 @@ pub struct TextFormat {
 #[serde(expecting = "an object")]
 #[schema(as = RequestReasoning)]
 pub struct ReasoningConfig {
-    /// Not supported.
-    #[schema(ignore)]
-    pub effort: Option<IgnoredAny>,
+    /// Whether and how much to think.
+    pub effort: Option<String>,
 }
 
 /// One element of `input`. Which of the fields belong together, `type` says.
@@ -172,8 +170,24 @@ pub struct InputItem {
     /// Of a message: who says it. `developer` is the same as `system`.
     #[schema(value_type = Option<values::Role>)]
     pub role: Option<String>,
-    /// Of a message: what is said.
+    /// Of a message: what is said. Of thoughts: the thoughts.
     pub content: Option<TextOrList<ContentPart>>,
+    /// Of thoughts without content: what they were about.
+    pub summary: Option<Vec<ContentPart>>,
+    /// Of a call, or of what it gave.
+    pub call_id: Option<String>,
+    /// Of a call: what is called.
+    pub name: Option<String>,
+    /// Of a call: the namespace of what is called.
+    pub namespace: Option<String>,
+    /// Of a function's call: JSON text.
+    #[schema(value_type = Option<String>)]
+    pub arguments: Option<Value>,
+    /// Of a custom tool's call.
+    pub input: Option<String>,
+    /// What a call gave.
+    #[schema(value_type = Option<TextOrList<ContentPart>>)]
+    pub output: Option<Value>,
 }
 
 /// One element of an item's `content`. Which of the fields belong together, `type` says.
@@ -188,6 +202,12 @@ pub struct ContentPart {
     pub text: Option<String>,
     /// Of a refusal.
     pub refusal: Option<String>,
+    /// Of an image, which no model takes.
+    #[schema(ignore)]
+    pub image_url: Option<Value>,
+    /// Of an image, which no model takes.
+    #[schema(ignore)]
+    pub file_id: Option<String>,
 }
 
 /// A string, or an array in its place.

@@ -39,11 +39,11 @@ pub struct Response {
     pub output: Vec<OutputItem>,
     /// The texts of all messages in `output`, joined.
     pub output_text: String,
-    /// What was offered to the model.
-    pub tools: Vec<FunctionTool>,
-    /// Whether the model might call functions.
-    pub tool_choice: &'static str,
-    /// Whether the model might call several functions at once.
+    /// What was declared.
+    pub tools: Vec<Tool>,
+    /// Whether the model had to call something.
+    pub tool_choice: ToolChoice,
+    /// Whether the model might call several tools at once.
     pub parallel_tool_calls: bool,
     /// Most calls.
     #[schema(required)]
@@ -111,15 +111,36 @@ pub struct IncompleteDetails {
     pub reason: &'static str,
 }
 
-/// A function that was offered to the model.
+/// A tool as it was declared.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+#[expect(
+    missing_docs,
+    reason = "the fields are OpenAI's and documented in docs/api.md"
+)]
+pub enum Tool {
+    Function(FunctionTool),
+    Namespace {
+        name: String,
+        description: String,
+        #[schema(no_recursion)]
+        tools: Vec<Tool>,
+    },
+    Custom {
+        name: String,
+        #[schema(required)]
+        description: Option<String>,
+        format: CustomFormat,
+    },
+}
+
+/// A function as it was declared.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[expect(
     missing_docs,
     reason = "the fields are OpenAI's and documented in docs/api.md"
 )]
 pub struct FunctionTool {
-    #[serde(rename = "type")]
-    pub kind: &'static str,
     pub name: String,
     #[schema(required)]
     pub description: Option<String>,
@@ -127,6 +148,39 @@ pub struct FunctionTool {
     pub parameters: Option<Map<String, Value>>,
     #[schema(required)]
     pub strict: Option<bool>,
+}
+
+/// `format` of a custom tool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+#[expect(
+    missing_docs,
+    reason = "the fields are OpenAI's and documented in docs/api.md"
+)]
+pub enum CustomFormat {
+    Text,
+    Grammar {
+        syntax: &'static str,
+        definition: String,
+    },
+}
+
+/// `auto`, `none`, `required`, or the function that must be called.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(untagged)]
+#[expect(
+    missing_docs,
+    reason = "the fields are OpenAI's and documented in docs/api.md"
+)]
+pub enum ToolChoice {
+    Word(&'static str),
+    Function {
+        #[serde(rename = "type")]
+        kind: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        namespace: Option<String>,
+        name: String,
+    },
 }
 
 /// The form the answer was asked in.
@@ -191,7 +245,16 @@ pub enum OutputItem {
         status: &'static str,
         call_id: String,
         name: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        namespace: Option<String>,
         arguments: String,
+    },
+    CustomToolCall {
+        id: String,
+        status: &'static str,
+        call_id: String,
+        name: String,
+        input: String,
     },
 }
 

@@ -14,12 +14,29 @@ pub enum Role {
     Developer,
 }
 
+/// Of a chat message: who says it.
+#[derive(ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the values are OpenAI's")]
+pub enum ChatRole {
+    User,
+    Assistant,
+    System,
+    Developer,
+    Tool,
+}
+
 /// What an item of `input` is.
 #[derive(ToSchema)]
 #[schema(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the values are OpenAI's")]
 pub enum InputItemType {
     Message,
+    FunctionCall,
+    FunctionCallOutput,
+    CustomToolCall,
+    CustomToolCallOutput,
+    Reasoning,
 }
 
 /// What a part of a message is.
@@ -31,6 +48,8 @@ pub enum PartType {
     OutputText,
     Text,
     Refusal,
+    ReasoningText,
+    SummaryText,
 }
 
 /// What happens to a conversation that does not fit the context.
@@ -72,13 +91,32 @@ pub enum Include {
     EncryptedReasoning,
 }
 
-/// Whether the model may call functions.
+/// What a tool is.
 #[derive(ToSchema)]
 #[schema(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the values are OpenAI's")]
-pub enum ToolChoice {
-    Auto,
-    None,
+pub enum ToolType {
+    Function,
+    Namespace,
+    Custom,
+}
+
+/// What the input of a custom tool looks like.
+#[derive(ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the values are OpenAI's")]
+pub enum ToolFormatType {
+    Text,
+    Grammar,
+}
+
+/// How a grammar is written.
+#[derive(ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the values are OpenAI's")]
+pub enum GrammarSyntax {
+    Lark,
+    Regex,
 }
 
 /// What an answer is made of.

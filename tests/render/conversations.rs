@@ -6,7 +6,7 @@ use jiff::ZonedDateTime;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use stemma::conversation::{
-    FunctionCall, FunctionOutput, FunctionTool, Head, Item, Message, Part, Reasoning, Role,
+    CallKind, CallOutput, FunctionCall, FunctionTool, Head, Item, Message, Part, Reasoning, Role,
 };
 use stemma::template::{ChatTemplate, Rendering, TemplateError};
 use stemma::tokenizer::{PromptPiece, SpecialTokens};
@@ -105,6 +105,7 @@ impl Conversation {
             instructions: None,
             tools: tools.collect(),
             template_args,
+            tool_instruction: None,
         }
     }
 
@@ -156,7 +157,8 @@ fn items_of(message: &ChatMessage) -> Vec<Item> {
                 .tool_call_id
                 .clone()
                 .expect("a tool message has a call");
-            vec![Item::FunctionOutput(FunctionOutput {
+            vec![Item::CallOutput(CallOutput {
+                of: CallKind::Function,
                 call_id,
                 output: content(),
             })]
@@ -177,6 +179,7 @@ fn call_item(call: &ToolCall) -> Item {
     Item::FunctionCall(FunctionCall {
         call_id: call.id.clone(),
         name: call.function.name.clone(),
+        namespace: None,
         arguments: call.function.arguments.clone(),
     })
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use serde_json::Map;
+use serde_json::{Map, Value};
 use stemma::{
     dialect::Description,
     engine::{self, EngineOptions, scripted::ScriptedExecutor},
@@ -27,6 +27,7 @@ pub(crate) struct Script {
     pub(crate) executor: ScriptedExecutor,
     pub(crate) engine: EngineOptions,
     pub(crate) template: Option<&'static str>,
+    pub(crate) template_args: Map<String, Value>,
     pub(crate) defaults: SamplingDefaults,
     pub(crate) max_output_tokens: Option<u64>,
     pub(crate) lenient_tool_calls: bool,
@@ -52,6 +53,7 @@ impl Script {
                 ..EngineOptions::default()
             },
             template: Some(CHATML),
+            template_args: Map::new(),
             defaults: SamplingDefaults::default(),
             max_output_tokens: None,
             lenient_tool_calls: false,
@@ -93,6 +95,7 @@ impl Script {
             dialect: Description::of(template.as_ref(), &tokenizer),
             lenient_tool_calls: self.lenient_tool_calls,
             template: template.map(Arc::new),
+            template_args: self.template_args,
             defaults: self.defaults,
             max_output_tokens: self.max_output_tokens,
             end_tokens: tokenizer.end_tokens().into(),

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::*;
 use crate::conversation::{
-    FunctionCall, FunctionOutput, FunctionTool, Head, Item, Message, Part, Reasoning, Role,
+    CallKind, CallOutput, FunctionCall, FunctionTool, Head, Item, Message, Part, Reasoning, Role,
 };
 use crate::template::{ChatTemplate, Rendering};
 
@@ -47,6 +47,7 @@ fn conversation(text: &str) -> (Head, Vec<Item>) {
     let head = Head {
         instructions: Some(owned()),
         tools: vec![tool],
+        tool_instruction: Some(owned()),
         template_args: json!({ "note": text }).as_object().cloned().unwrap(),
     };
     let arguments = json!({ text: text }).to_string();
@@ -57,9 +58,11 @@ fn conversation(text: &str) -> (Head, Vec<Item>) {
         Item::FunctionCall(FunctionCall {
             call_id: owned(),
             name: owned(),
+            namespace: None,
             arguments,
         }),
-        Item::FunctionOutput(FunctionOutput {
+        Item::CallOutput(CallOutput {
+            of: CallKind::Function,
             call_id: owned(),
             output: vec![Part::Text(owned())],
         }),

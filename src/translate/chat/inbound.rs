@@ -1,18 +1,15 @@
 //! Chat requests → the domain, or a refusal that names the parameter by its path.
 
-use serde_json::Value;
-
+use super::messages::items;
 use crate::{
-    conversation::{
-        Head, Item, Message, Part, Role, SamplingWishes, ToolChoice, ToolRules, Truncation, Turn,
-    },
+    conversation::{Head, SamplingWishes, ToolRules, Truncation, Turn},
     limits,
     translate::{
         Code, Refusal,
-        inbound::{self, SamplingFields},
+        inbound::{self, SamplingFields, UnsupportedTools},
         logprobs,
     },
-    wire::chat::{ChatMessage, ChatRequest},
+    wire::chat::ChatRequest,
 };
 
 /// A chat request, checked.
@@ -30,17 +27,18 @@ pub struct Chat {
 ///
 /// # Errors
 /// What cannot be answered.
-pub fn chat(request: ChatRequest) -> Result<Chat, Refusal> {
+pub fn chat(request: ChatRequest, unsupported: UnsupportedTools) -> Result<Chat, Refusal> {
     refuse_absent(&request)?;
+    let declared = inbound::declared(request.tools.clone(), unsupported)?;
+    let tool_rules = ToolRules {
+        choice: inbound::choice(request.tool_choice.as_ref(), &declared.tools)?,
+        parallel: request.parallel_tool_calls.unwrap_or(true),
+        calls_max: inbound::at_least_one("max_tool_calls", request.max_tool_calls)?,
+    };
     let turn = Turn {
         sampling: SamplingWishes {
             logprobs: asked_logprobs(&request)?,
             ..inbound::wishes(&sampling(&request))?
-        },
-        tool_rules: ToolRules {
-            choice: ToolChoice::Auto,
-            parallel: request.parallel_tool_calls.unwrap_or(true),
-            calls_max: None,
         },
         verbosity: inbound::verbosity("verbosity", request.verbosity.as_deref())?,
         labels: inbound::labels(
@@ -62,7 +60,19 @@ pub fn chat(request: ChatRequest) -> Result<Chat, Refusal> {
         truncation: Truncation::Disabled,
         previous: None,
         items: items(request.messages)?,
-        head: Head::default(),
+        head: Head {
+            instructions: None,
+            tools: inbound::shown(&declared.tools, &tool_rules.choice),
+            tool_instruction: inbound::instruction(&tool_rules.choice),
+            template_args: inbound::template_args(
+                "chat_template_kwargs",
+                request.chat_template_kwargs,
+            )?,
+        },
+        effort: inbound::effort("reasoning_effort", request.reasoning_effort)?,
+        tools: declared.tools.into(),
+        skipped_tools: declared.skipped,
+        tool_rules,
         model: request.model,
     };
     if !inbound::says_anything(&turn.head, &turn.items) {
@@ -119,90 +129,38 @@ pub(in crate::translate) fn answers(n: Option<i64>) -> Result<usize, Refusal> {
     }
 }
 
-fn items(messages: Option<Vec<ChatMessage>>) -> Result<Vec<Item>, Refusal> {
-    let messages = messages.ok_or_else(|| Refusal::missing("messages"))?;
-    let numbered = messages.into_iter().enumerate();
-    numbered
-        .map(|(index, entry)| message(&format!("messages[{index}]"), entry).map(Item::Message))
-        .collect()
-}
-
-fn message(path: &str, message: ChatMessage) -> Result<Message, Refusal> {
-    let of = |field: &str| format!("{path}.{field}");
-    let role = message.role.ok_or_else(|| Refusal::missing(of("role")))?;
-    let role = match role.as_str() {
-        "user" => Role::User,
-        "assistant" => Role::Assistant,
-        "system" | "developer" => Role::System,
-        "tool" | "function" => return Err(Refusal::unsupported(&of("role"))),
-        other => {
-            let message = format!(
-                "`{path}.role` must be `user`, `assistant`, `system` or `developer`, not `{other}`."
-            );
-            return Err(Refusal::invalid(of("role"), message));
-        }
-    };
-    if message.tool_calls.is_some_and(|calls| !calls.is_empty()) {
-        return Err(Refusal::unsupported(&of("tool_calls")));
-    }
-    if message.function_call.is_some() {
-        return Err(Refusal::unsupported(&of("function_call")));
-    }
-    let content = match (message.content, message.refusal) {
-        (Some(content), _) => inbound::parts(path, content)?,
-        // The assistant's own words came this way.
-        (None, Some(refusal)) if role == Role::Assistant => vec![Part::Text(refusal)],
-        (None, _) => return Err(Refusal::missing(of("content"))),
-    };
-    Ok(Message { role, content })
-}
-
 /// Parts of the API that this server does not have.
 fn refuse_absent(request: &ChatRequest) -> Result<(), Refusal> {
     let is_some = |list: &Option<Vec<_>>| list.as_ref().is_some_and(|list| !list.is_empty());
     let modalities = request.modalities.as_deref().unwrap_or_default();
     Refusal::of_absent(&[
-        ("tools", is_some(&request.tools)),
         ("functions", is_some(&request.functions)),
         ("function_call", request.function_call.is_some()),
-        ("reasoning_effort", request.reasoning_effort.is_some()),
-        (
-            "chat_template_kwargs",
-            request.chat_template_kwargs.is_some(),
-        ),
         ("modalities", modalities.iter().any(|kind| kind != "text")),
         ("audio", request.audio.is_some()),
         ("prediction", request.prediction.is_some()),
         ("web_search_options", request.web_search_options.is_some()),
     ])?;
-    refuse_tool_choice(request.tool_choice.as_ref())?;
     match &request.response_format {
         Some(format) => inbound::refuse_format("response_format", format.kind.as_deref()),
         None => Ok(()),
     }
 }
 
-fn refuse_tool_choice(choice: Option<&Value>) -> Result<(), Refusal> {
-    match choice.map(Value::as_str) {
-        None | Some(Some("auto" | "none")) => Ok(()),
-        Some(_) => Err(Refusal::invalid(
-            "tool_choice",
-            "`tool_choice` must be `auto` or `none` without `tools`.",
-        )),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
-    use crate::translate::parse;
+    use crate::{
+        conversation::{Item, Message, Part, Role},
+        translate::parse,
+    };
 
     fn translate(request: &Value) -> Result<Chat, Refusal> {
         let parsed = parse::parse(request.to_string().as_bytes())?;
         assert!(parsed.unknown.is_empty(), "{request}: {:?}", parsed.unknown);
-        chat(parsed.value)
+        chat(parsed.value, UnsupportedTools::Refuse)
     }
 
     fn with(field: &str, value: &Value) -> Value {
@@ -277,25 +235,19 @@ mod tests {
             ),
             (
                 "messages",
-                messages(json!({"role": "tool", "content": "x"})),
+                messages(json!({"role": "function", "content": "x"})),
                 "messages[1].role",
             ),
             (
                 "messages",
-                messages(json!({"role": "assistant", "content": "x", "tool_calls": [{}]})),
-                "messages[1].tool_calls",
-            ),
-            (
-                "messages",
                 messages(json!({"role": "user", "content": [{"type": "image_url"}]})),
-                "messages[1].content[0]",
+                "messages[1].content[0].image_url",
             ),
             ("n", json!(0), "n"),
             ("n", json!(1000), "n"),
             ("max_tokens", json!(0), "max_tokens"),
             ("max_completion_tokens", json!(-1), "max_completion_tokens"),
             ("temperature", json!(3), "temperature"),
-            ("tools", json!([{}]), "tools"),
             ("tool_choice", json!("required"), "tool_choice"),
             ("top_logprobs", json!(3), "top_logprobs"),
             ("top_logprobs", json!(21), "top_logprobs"),

@@ -1,23 +1,46 @@
 //! The domain → chat completions.
 
 use crate::{
-    conversation::{Output, OutputItem, Record, Status, Usage},
+    conversation::{Output, OutputItem, Record, Status, Usage, tool::shown_name},
     translate::logprobs,
     wire::chat::{
-        AssistantMessage, ChatChoice, ChatCompletion, ChatUsage, CompletionTokensDetails,
-        PromptTokensDetails,
+        AssistantMessage, CalledCustom, CalledFunction, ChatChoice, ChatCompletion, ChatUsage,
+        CompletionTokensDetails, PromptTokensDetails, Thoughts, ToolCall,
     },
 };
 
+/// Whether thoughts are told under a second name too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReasoningAlias {
+    /// As `reasoning_content` and as `reasoning`.
+    Reasoning,
+    /// As `reasoning_content` only.
+    None,
+}
+
+impl ReasoningAlias {
+    /// A text of thoughts under its names.
+    pub(super) fn thoughts(self, text: String) -> Thoughts {
+        Thoughts {
+            reasoning: (self == Self::Reasoning).then(|| text.clone()),
+            reasoning_content: Some(text),
+        }
+    }
+}
+
 /// The completion that the ended answers to one request make; there is at least one.
-pub fn completion(answers: &[Record]) -> Option<ChatCompletion> {
+pub fn completion(answers: &[Record], alias: ReasoningAlias) -> Option<ChatCompletion> {
     let first = answers.first()?;
     Some(ChatCompletion {
         id: id(first),
         object: "chat.completion",
         created: first.created_at.as_second(),
         model: first.model.clone(),
-        choices: answers.iter().enumerate().map(choice).collect(),
+        choices: answers
+            .iter()
+            .enumerate()
+            .map(|(index, record)| choice(index, record, alias))
+            .collect(),
         usage: usage(answers),
         service_tier: "default",
         system_fingerprint: None,
@@ -29,34 +52,78 @@ pub(super) fn id(first: &Record) -> String {
     format!("chatcmpl-{:032x}", first.id.bits())
 }
 
-fn choice((index, record): (usize, &Record)) -> ChatChoice {
+fn choice(index: usize, record: &Record, alias: ReasoningAlias) -> ChatChoice {
+    let thoughts: Vec<&str> = record.output.iter().filter_map(thought).collect();
+    let texts: Vec<&str> = record.output.iter().filter_map(text).collect();
+    let tool_calls: Vec<ToolCall> = record.output.iter().filter_map(call).collect();
     ChatChoice {
         index,
         message: AssistantMessage {
             role: "assistant",
-            content: record.output.iter().filter_map(text).collect(),
+            // A message of calls alone has no content.
+            content: (!texts.is_empty() || tool_calls.is_empty()).then(|| texts.concat()),
             refusal: None,
             annotations: [],
+            thoughts: match thoughts.is_empty() {
+                true => Thoughts::default(),
+                false => alias.thoughts(thoughts.concat()),
+            },
+            tool_calls,
         },
         logprobs: record.turn.sampling.logprobs.map(|_| {
             let tokens = record.output.iter().flat_map(|item| &item.logprobs);
             logprobs::in_chat(&tokens.cloned().collect::<Vec<_>>())
         }),
-        finish_reason: finish_reason(&record.status),
+        finish_reason: finish_reason(record),
     }
 }
 
 fn text(item: &OutputItem) -> Option<&str> {
     match &item.content {
         Output::Message(text) => Some(text),
-        Output::Reasoning(_) | Output::FunctionCall(_) => None,
+        Output::Reasoning(_) | Output::FunctionCall(_) | Output::CustomCall(_) => None,
+    }
+}
+
+fn thought(item: &OutputItem) -> Option<&str> {
+    match &item.content {
+        Output::Reasoning(text) => Some(text),
+        Output::Message(_) | Output::FunctionCall(_) | Output::CustomCall(_) => None,
+    }
+}
+
+/// The call that an item is, as far as it has come.
+pub(super) fn call(item: &OutputItem) -> Option<ToolCall> {
+    match &item.content {
+        Output::Message(_) | Output::Reasoning(_) => None,
+        Output::FunctionCall(call) => Some(ToolCall {
+            id: Some(call.call_id.clone()),
+            kind: Some("function"),
+            function: Some(CalledFunction {
+                name: Some(shown_name(call.namespace.as_deref(), &call.name)),
+                arguments: Some(call.arguments.clone()),
+            }),
+            ..ToolCall::default()
+        }),
+        Output::CustomCall(call) => Some(ToolCall {
+            id: Some(call.call_id.clone()),
+            kind: Some("custom"),
+            custom: Some(CalledCustom {
+                name: Some(call.name.clone()),
+                input: Some(call.input.clone()),
+            }),
+            ..ToolCall::default()
+        }),
     }
 }
 
 /// Why an answer ended.
-pub(in crate::translate) fn finish_reason(status: &Status) -> &'static str {
-    match status {
+pub(in crate::translate) fn finish_reason(record: &Record) -> &'static str {
+    match record.status {
         Status::Cut => "length",
+        Status::Completed if record.output.iter().any(|item| item.content.is_call()) => {
+            "tool_calls"
+        }
         Status::Completed | Status::InProgress | Status::Cancelled | Status::Failed(_) => "stop",
     }
 }

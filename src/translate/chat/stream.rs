@@ -1,10 +1,12 @@
 //! What happens to the answers of one request → the chunks of its stream.
 
-use super::outbound;
+use super::outbound::{self, ReasoningAlias};
 use crate::{
-    conversation::{AnswerEvent, Output, Record},
+    conversation::{AnswerEvent, Output, OutputItem, Record},
     translate::{choices::Choices, logprobs},
-    wire::chat::{ChatChunk, ChatUsage, ChunkChoice, Delta},
+    wire::chat::{
+        CalledCustom, CalledFunction, ChatChunk, ChatUsage, ChunkChoice, Delta, ToolCall,
+    },
 };
 
 /// Makes the chunks of one stream.
@@ -14,33 +16,50 @@ pub struct Chunks {
     created: i64,
     model: String,
     include_usage: bool,
+    alias: ReasoningAlias,
     answers: Vec<Answer>,
 }
 
 /// How far an answer has come.
-#[derive(Debug)]
-enum Answer {
-    /// The item that is open holds what is said to the user.
-    Speaks,
-    /// It holds something else, or none is open.
-    Silent,
-    Ended(Box<Record>),
+#[derive(Debug, Default)]
+struct Answer {
+    open: Open,
+    /// Calls so far.
+    calls: usize,
+    ended: Option<Box<Record>>,
+}
+
+/// What the item that is open holds.
+#[derive(Debug, Default, Clone, Copy)]
+enum Open {
+    #[default]
+    Nothing,
+    Message,
+    Thoughts,
+    FunctionCall,
+    CustomCall,
 }
 
 impl Chunks {
     /// The stream of these answers, of which there is at least one, and its first chunks.
-    pub fn start(answers: &[&Record], include_usage: bool) -> (Self, Vec<ChatChunk>) {
+    pub fn start(
+        answers: &[&Record],
+        include_usage: bool,
+        alias: ReasoningAlias,
+    ) -> (Self, Vec<ChatChunk>) {
         let first = answers.first();
         let chunks = Self {
             id: first.map(|first| outbound::id(first)).unwrap_or_default(),
             created: first.map_or(0, |first| first.created_at.as_second()),
             model: first.map(|first| first.model.clone()).unwrap_or_default(),
             include_usage,
-            answers: answers.iter().map(|_| Answer::Silent).collect(),
+            alias,
+            answers: answers.iter().map(|_| Answer::default()).collect(),
         };
         let opening = Delta {
             role: Some("assistant"),
             content: Some(String::new()),
+            ..Delta::default()
         };
         let first = (0..answers.len())
             .map(|index| chunks.of(index, opening.clone(), None))
@@ -48,11 +67,61 @@ impl Chunks {
         (chunks, first)
     }
 
+    /// An item begins: calls are told by their names, the others by what they hold.
+    fn opened(&mut self, index: usize, item: &OutputItem) -> Option<Delta> {
+        let answer = &mut self.answers[index];
+        answer.open = match item.content {
+            Output::Message(_) => Open::Message,
+            Output::Reasoning(_) => Open::Thoughts,
+            Output::FunctionCall(_) => Open::FunctionCall,
+            Output::CustomCall(_) => Open::CustomCall,
+        };
+        let call = outbound::call(item)?;
+        answer.calls += 1;
+        Some(of_call(ToolCall {
+            index: Some(answer.calls - 1),
+            ..call
+        }))
+    }
+
+    fn grown(&self, index: usize, delta: String) -> Option<Delta> {
+        let answer = &self.answers[index];
+        let call = || ToolCall {
+            index: Some(answer.calls.saturating_sub(1)),
+            ..ToolCall::default()
+        };
+        Some(match answer.open {
+            Open::Nothing => return None,
+            Open::Message => Delta {
+                content: Some(delta),
+                ..Delta::default()
+            },
+            Open::Thoughts => Delta {
+                thoughts: self.alias.thoughts(delta),
+                ..Delta::default()
+            },
+            Open::FunctionCall => of_call(ToolCall {
+                function: Some(CalledFunction {
+                    name: None,
+                    arguments: Some(delta),
+                }),
+                ..call()
+            }),
+            Open::CustomCall => of_call(ToolCall {
+                custom: Some(CalledCustom {
+                    name: None,
+                    input: Some(delta),
+                }),
+                ..call()
+            }),
+        })
+    }
+
     fn usage(&self) -> ChatUsage {
-        let ended = self.answers.iter().filter_map(|answer| match answer {
-            Answer::Ended(record) => Some((**record).clone()),
-            Answer::Speaks | Answer::Silent => None,
-        });
+        let ended = self
+            .answers
+            .iter()
+            .filter_map(|answer| answer.ended.as_deref().cloned());
         outbound::usage(&ended.collect::<Vec<_>>())
     }
 
@@ -83,45 +152,36 @@ impl Chunks {
     }
 }
 
+fn of_call(call: ToolCall) -> Delta {
+    Delta {
+        tool_calls: vec![call],
+        ..Delta::default()
+    }
+}
+
 impl Choices for Chunks {
     type Chunk = ChatChunk;
 
     fn answer(&mut self, index: usize, event: AnswerEvent) -> Option<ChatChunk> {
-        match event {
-            AnswerEvent::Opened { item, .. } => {
-                let speaks = matches!(item.content, Output::Message(_));
-                self.answers[index] = if speaks {
-                    Answer::Speaks
-                } else {
-                    Answer::Silent
-                };
-                None
-            }
-            AnswerEvent::Grown { delta, logprobs } => match self.answers[index] {
-                Answer::Speaks => {
-                    let delta = Delta {
-                        content: Some(delta),
-                        ..Delta::default()
-                    };
-                    let mut chunk = self.of(index, delta, None);
-                    if !logprobs.is_empty() {
-                        chunk.choices[0].logprobs = Some(logprobs::in_chat(&logprobs));
-                    }
-                    Some(chunk)
-                }
-                Answer::Silent | Answer::Ended(_) => None,
-            },
+        let (delta, tokens) = match event {
+            AnswerEvent::Opened { item, .. } => (self.opened(index, &item)?, Vec::new()),
+            AnswerEvent::Grown { delta, logprobs } => (self.grown(index, delta)?, logprobs),
             AnswerEvent::Closed { .. } => {
-                self.answers[index] = Answer::Silent;
-                None
+                self.answers[index].open = Open::Nothing;
+                return None;
             }
+        };
+        let mut chunk = self.of(index, delta, None);
+        if !tokens.is_empty() {
+            chunk.choices[0].logprobs = Some(logprobs::in_chat(&tokens));
         }
+        Some(chunk)
     }
 
     fn end(&mut self, index: usize, record: Record) -> Vec<ChatChunk> {
-        let reason = outbound::finish_reason(&record.status);
+        let reason = outbound::finish_reason(&record);
         let mut chunks = vec![self.of(index, Delta::default(), Some(reason))];
-        self.answers[index] = Answer::Ended(Box::new(record));
+        self.answers[index].ended = Some(Box::new(record));
         if self.include_usage && self.is_over() {
             chunks.push(ChatChunk {
                 choices: Vec::new(),
@@ -133,7 +193,6 @@ impl Choices for Chunks {
     }
 
     fn is_over(&self) -> bool {
-        let ended = |answer: &Answer| matches!(answer, Answer::Ended(_));
-        self.answers.iter().all(ended)
+        self.answers.iter().all(|answer| answer.ended.is_some())
     }
 }

@@ -1,5 +1,7 @@
 //! Completion requests → the domain, or a refusal that names the parameter by its path.
 
+use std::sync::Arc;
+
 use crate::{
     conversation::{
         Head, Item, Message, Part, RawPrompt, Role, ToolChoice, ToolRules, Truncation, Turn,
@@ -72,6 +74,9 @@ pub fn completions(request: CompletionRequest) -> Result<Completions, Refusal> {
         stop: stop.clone(),
         ignore_eos: request.ignore_eos.unwrap_or(false),
         store: false,
+        tools: Arc::new([]),
+        skipped_tools: Vec::new(),
+        effort: None,
         tool_rules: ToolRules {
             choice: ToolChoice::None,
             parallel: true,

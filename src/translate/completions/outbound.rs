@@ -20,7 +20,7 @@ pub fn completion(records: &[Record], answers: usize, echo: bool) -> Option<Comp
     let choices = records.iter().enumerate().map(|(index, record)| {
         let said = record.output.iter().filter_map(|item| match &item.content {
             Output::Message(text) => Some(text.as_str()),
-            Output::Reasoning(_) | Output::FunctionCall(_) => None,
+            Output::Reasoning(_) | Output::FunctionCall(_) | Output::CustomCall(_) => None,
         });
         let repeated = echoed(record, echo);
         CompletionChoice {
@@ -30,7 +30,7 @@ pub fn completion(records: &[Record], answers: usize, echo: bool) -> Option<Comp
                 let tokens = record.output.iter().flat_map(|item| &item.logprobs);
                 logprobs::in_completion(&tokens.cloned().collect::<Vec<_>>(), 0).0
             }),
-            finish_reason: Some(finish_reason(&record.status)),
+            finish_reason: Some(finish_reason(record)),
         }
     });
     Some(Completion {
@@ -145,7 +145,7 @@ impl Choices for Chunks {
     }
 
     fn end(&mut self, index: usize, record: Record) -> Vec<Completion> {
-        let reason = finish_reason(&record.status);
+        let reason = finish_reason(&record);
         let mut chunks = vec![self.of(index, String::new(), Some(reason))];
         self.ended[index] = Some(record);
         if self.include_usage && self.is_over() {

@@ -1,9 +1,14 @@
 //! `input` → the items of the conversation.
 
+use serde_json::Value;
+
+use super::parts::{output_parts, parts, thought};
 use crate::{
-    conversation::{Item, Message, Part, Role},
+    conversation::{
+        CallKind, CallOutput, CustomCall, FunctionCall, Item, Message, Part, Reasoning, Role,
+    },
     translate::{Code, Refusal},
-    wire::{ContentPart, InputItem, TextOrList},
+    wire::{InputItem, TextOrList},
 };
 
 /// Translates `input`; a string is one message of the user.
@@ -28,10 +33,24 @@ pub(in crate::translate) fn items(
 fn item(path: &str, item: InputItem) -> Result<Item, Refusal> {
     match item.kind.as_deref() {
         None | Some("message") => message(path, item).map(Item::Message),
+        Some("function_call") => function_call(path, item).map(Item::FunctionCall),
+        Some("custom_tool_call") => custom_call(path, item).map(Item::CustomCall),
+        Some("function_call_output") => {
+            call_output(path, item, CallKind::Function).map(Item::CallOutput)
+        }
+        Some("custom_tool_call_output") => {
+            call_output(path, item, CallKind::Custom).map(Item::CallOutput)
+        }
+        Some("reasoning") => Ok(Item::Reasoning(Reasoning {
+            text: thought(path, item)?,
+        })),
         Some(other) => Err(Refusal::of(
             Code::UnsupportedParameter,
             format!("{path}.type"),
-            format!("`{path}` is of type `{other}`; only `message` is supported."),
+            format!(
+                "`{path}` is of type `{other}`, which is not supported: send messages, calls, their \
+                 outputs, and reasoning."
+            ),
         )),
     }
 }
@@ -60,42 +79,55 @@ fn parse_role(path: &str, role: &str) -> Result<Role, Refusal> {
     }
 }
 
-pub(in crate::translate) fn parts(
-    path: &str,
-    content: TextOrList<ContentPart>,
-) -> Result<Vec<Part>, Refusal> {
-    match content {
-        TextOrList::Text(text) => Ok(vec![Part::Text(text)]),
-        TextOrList::List(parts) => {
-            let numbered = parts.into_iter().enumerate();
-            numbered
-                .map(|(index, entry)| part(&format!("{path}.content[{index}]"), entry))
-                .collect()
+fn function_call(path: &str, item: InputItem) -> Result<FunctionCall, Refusal> {
+    let of = |field: &str| format!("{path}.{field}");
+    let arguments = match item.arguments {
+        Some(Value::String(text)) => text,
+        Some(_) => return Err(wrong_type(of("arguments"), "a string")),
+        None => return Err(Refusal::missing(of("arguments"))),
+    };
+    Ok(FunctionCall {
+        call_id: named(of("call_id"), item.call_id)?,
+        name: named(of("name"), item.name)?,
+        namespace: item.namespace.filter(|namespace| !namespace.is_empty()),
+        arguments,
+    })
+}
+
+fn custom_call(path: &str, item: InputItem) -> Result<CustomCall, Refusal> {
+    let of = |field: &str| format!("{path}.{field}");
+    Ok(CustomCall {
+        call_id: named(of("call_id"), item.call_id)?,
+        name: named(of("name"), item.name)?,
+        input: item.input.ok_or_else(|| Refusal::missing(of("input")))?,
+    })
+}
+
+fn call_output(path: &str, item: InputItem, of: CallKind) -> Result<CallOutput, Refusal> {
+    let output = item
+        .output
+        .ok_or_else(|| Refusal::missing(format!("{path}.output")))?;
+    Ok(CallOutput {
+        call_id: named(format!("{path}.call_id"), item.call_id)?,
+        of,
+        output: output_parts(&format!("{path}.output"), &output)?,
+    })
+}
+
+/// A name that must be there and say something.
+pub(in crate::translate) fn named(path: String, name: Option<String>) -> Result<String, Refusal> {
+    match name {
+        None => Err(Refusal::missing(path)),
+        Some(name) if name.is_empty() => {
+            let message = format!("`{path}` may not be empty.");
+            Err(Refusal::invalid(path, message))
         }
+        Some(name) => Ok(name),
     }
 }
 
-fn part(path: &str, part: ContentPart) -> Result<Part, Refusal> {
-    let missing = |field: &str| Refusal::missing(format!("{path}.{field}"));
-    let unsupported = |message: String| Refusal::of(Code::UnsupportedInput, path, message);
-    let kind = part.kind.ok_or_else(|| missing("type"))?;
-    match kind.as_str() {
-        "input_text" | "output_text" | "text" => {
-            part.text.map(Part::Text).ok_or_else(|| missing("text"))
-        }
-        "refusal" => part
-            .refusal
-            .map(Part::Text)
-            .ok_or_else(|| missing("refusal")),
-        "input_image" | "image_url" | "input_audio" | "video_url" => Err(unsupported(format!(
-            "No loaded model takes `{kind}` parts."
-        ))),
-        "input_file" => Err(unsupported(
-            "Files are not read here: send their text in an `input_text` part.".to_owned(),
-        )),
-        other => Err(Refusal::invalid(
-            format!("{path}.type"),
-            format!("`{path}.type` cannot be `{other}`: send `input_text` or `output_text`."),
-        )),
-    }
+/// The field at this path is of another JSON type than `expected`.
+pub(in crate::translate) fn wrong_type(path: String, expected: &str) -> Refusal {
+    let message = format!("`{path}` has the wrong type: expected {expected}.");
+    Refusal::of(Code::InvalidType, path, message)
 }

@@ -4,15 +4,25 @@ mod absent;
 mod include;
 mod input;
 mod labels;
+mod parts;
 mod sampling;
+mod template_args;
+mod tools;
 
 pub(super) use absent::refuse_format;
-pub(super) use input::{items, parts};
+pub(super) use input::{items, named};
 pub(super) use labels::labels;
+pub(super) use parts::parts;
 pub(super) use sampling::{SamplingFields, wishes};
+pub(super) use template_args::effort;
+pub use template_args::template_args;
+pub use tools::UnsupportedTools;
+pub(super) use tools::{choice, declared, instruction, shown};
+
+use std::collections::HashSet;
 
 use crate::{
-    conversation::{Head, Item, Part, ToolChoice, ToolRules, Truncation, Turn, Verbosity},
+    conversation::{Head, Item, Part, ToolRules, Truncation, Turn, Verbosity},
     id::ResponseId,
     limits,
     translate::{Code, Refusal},
@@ -23,13 +33,18 @@ use crate::{
 ///
 /// # Errors
 /// The first thing that is wrong.
-pub fn turn(request: CreateRequest) -> Result<Turn, Refusal> {
+pub fn turn(request: CreateRequest, unsupported: UnsupportedTools) -> Result<Turn, Refusal> {
     absent::refuse(&request)?;
     let mut sampling = wishes(&SamplingFields::from(&request))?;
     include::apply(&request, &mut sampling)?;
+    let declared = declared(request.tools.clone(), unsupported)?;
+    let tool_rules = ToolRules {
+        choice: choice(request.tool_choice.as_ref(), &declared.tools)?,
+        parallel: request.parallel_tool_calls.unwrap_or(true),
+        calls_max: at_least_one("max_tool_calls", request.max_tool_calls)?,
+    };
     let turn = Turn {
         sampling,
-        tool_rules: tool_rules(&request)?,
         verbosity: verbosity(
             "text.verbosity",
             request
@@ -53,12 +68,22 @@ pub fn turn(request: CreateRequest) -> Result<Turn, Refusal> {
         truncation: truncation(request.truncation.as_deref())?,
         head: Head {
             instructions: request.instructions,
-            ..Head::default()
+            tools: shown(&declared.tools, &tool_rules.choice),
+            tool_instruction: instruction(&tool_rules.choice),
+            template_args: template_args("chat_template_kwargs", request.chat_template_kwargs)?,
         },
+        effort: effort(
+            "reasoning.effort",
+            request.reasoning.and_then(|reasoning| reasoning.effort),
+        )?,
+        tools: declared.tools.into(),
+        skipped_tools: declared.skipped,
+        tool_rules,
         model: request.model,
     };
     if turn.previous.is_none() {
         refuse_nothing(&turn.head, &turn.items)?;
+        refuse_unasked(&turn.items, &[])?;
     }
     Ok(turn)
 }
@@ -67,20 +92,6 @@ pub fn turn(request: CreateRequest) -> Result<Turn, Refusal> {
 fn previous(id: Option<&str>) -> Result<Option<ResponseId>, Refusal> {
     let parse = |id: &str| id.parse().map_err(|_| Refusal::previous_not_found());
     id.map(parse).transpose()
-}
-
-fn tool_rules(request: &CreateRequest) -> Result<ToolRules, Refusal> {
-    let choice = request.tool_choice.as_ref();
-    let none = choice.and_then(|choice| choice.as_str()) == Some("none");
-    Ok(ToolRules {
-        choice: if none {
-            ToolChoice::None
-        } else {
-            ToolChoice::Auto
-        },
-        parallel: request.parallel_tool_calls.unwrap_or(true),
-        calls_max: at_least_one("max_tool_calls", request.max_tool_calls)?,
-    })
 }
 
 fn truncation(value: Option<&str>) -> Result<Truncation, Refusal> {
@@ -157,6 +168,45 @@ pub fn refuse_nothing(head: &Head, items: &[Item]) -> Result<(), Refusal> {
     ))
 }
 
+/// Refuses outputs of calls that are nowhere in the conversation: neither in the `new` items nor in the
+/// `earlier` ones. A turn that continues another is checked when that is known.
+///
+/// # Errors
+/// The first such output.
+pub fn refuse_unasked(new: &[Item], earlier: &[Item]) -> Result<(), Refusal> {
+    let outputs = new
+        .iter()
+        .enumerate()
+        .filter_map(|(index, item)| match item {
+            Item::CallOutput(output) => Some((index, &output.call_id)),
+            _ => None,
+        });
+    let mut outputs = outputs.peekable();
+    if outputs.peek().is_none() {
+        return Ok(());
+    }
+    let calls: HashSet<&str> = earlier.iter().chain(new).filter_map(call_id).collect();
+    match outputs.find(|(_, id)| !calls.contains(id.as_str())) {
+        None => Ok(()),
+        Some((index, id)) => Err(unasked(format!("input[{index}].call_id"), id)),
+    }
+}
+
+/// The id of a call.
+pub(super) fn call_id(item: &Item) -> Option<&str> {
+    match item {
+        Item::FunctionCall(call) => Some(&call.call_id),
+        Item::CustomCall(call) => Some(&call.call_id),
+        Item::Message(_) | Item::CallOutput(_) | Item::Reasoning(_) => None,
+    }
+}
+
+/// The field at this path names a call that is nowhere.
+pub(super) fn unasked(path: String, call_id: &str) -> Refusal {
+    let message = format!("There is no call `{call_id}` in the conversation.");
+    Refusal::invalid(path, message)
+}
+
 /// Whether a conversation holds anything but blanks.
 pub(super) fn says_anything(head: &Head, items: &[Item]) -> bool {
     let instructions = head.instructions.as_deref().unwrap_or_default();
@@ -169,7 +219,7 @@ fn item_says_something(item: &Item) -> bool {
             .content
             .iter()
             .any(|Part::Text(text)| says_something(text)),
-        Item::FunctionCall(_) | Item::FunctionOutput(_) => true,
+        Item::FunctionCall(_) | Item::CustomCall(_) | Item::CallOutput(_) => true,
         Item::Reasoning(reasoning) => says_something(&reasoning.text),
     }
 }
@@ -210,7 +260,7 @@ mod tests {
     fn translate(request: &Value) -> Result<Turn, Refusal> {
         let parsed = parse::parse(request.to_string().as_bytes())?;
         assert!(parsed.unknown.is_empty(), "{request}: {:?}", parsed.unknown);
-        turn(parsed.value)
+        turn(parsed.value, UnsupportedTools::Refuse)
     }
 
     #[test]
@@ -263,7 +313,7 @@ mod tests {
         ) {
             let request = serde_json::json!({"input": "x", field: value});
             if let Ok(parsed) = parse::parse(request.to_string().as_bytes())
-                && let Err(refusal) = turn(parsed.value)
+                && let Err(refusal) = turn(parsed.value, UnsupportedTools::Refuse)
             {
                 prop_assert!(refusal.param.is_some(), "{refusal}");
             }

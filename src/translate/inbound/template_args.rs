@@ -1,0 +1,38 @@
+//! What a request says to the chat template: `chat_template_kwargs` and how much to think.
+
+use serde_json::{Map, Value};
+
+use crate::{template::ChatTemplate, translate::Refusal};
+
+/// Checks template arguments that a client or the server's operator gives; `param` is what they are
+/// called.
+///
+/// # Errors
+/// If one has the name of a variable that is the server's.
+pub fn template_args(
+    param: &str,
+    args: Option<Map<String, Value>>,
+) -> Result<Map<String, Value>, Refusal> {
+    let args = args.unwrap_or_default();
+    match args.keys().find(|name| ChatTemplate::is_reserved(name)) {
+        None => Ok(args),
+        Some(name) => {
+            let message = format!("`{param}` may not set `{name}`, which comes from the request.");
+            Err(Refusal::invalid(format!("{param}.{name}"), message))
+        }
+    }
+}
+
+/// Checks how much a model is asked to think: any word, since templates know different ones.
+pub(in crate::translate) fn effort(
+    param: &str,
+    effort: Option<String>,
+) -> Result<Option<String>, Refusal> {
+    match effort {
+        Some(effort) if effort.trim().is_empty() => {
+            let message = format!("`{param}` may not be blank.");
+            Err(Refusal::invalid(param, message))
+        }
+        effort => Ok(effort),
+    }
+}

@@ -1,0 +1,308 @@
+//! `tools` and `tool_choice` → what may be called, and what is shown to the model.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use super::input::{named, wrong_type};
+use crate::{
+    conversation::{
+        CustomFormat, CustomTool, FunctionTool, GrammarSyntax, Namespace, Tool, ToolChoice,
+        tool::shown_name,
+    },
+    limits,
+    translate::{Code, Refusal},
+    wire::tool::{ToolDeclaration, ToolFields, ToolFormat},
+};
+
+/// What becomes of tools that this server does not have.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum UnsupportedTools {
+    /// The request is refused.
+    #[default]
+    Refuse,
+    /// They are left out, and the client is told.
+    Skip,
+}
+
+/// The tools of a request.
+#[derive(Debug, Default)]
+pub(in crate::translate) struct Declared {
+    pub(in crate::translate) tools: Vec<Tool>,
+    /// Types of tools that were left out.
+    pub(in crate::translate) skipped: Vec<String>,
+}
+
+/// Translates `tools`.
+pub(in crate::translate) fn declared(
+    tools: Option<Vec<ToolDeclaration>>,
+    unsupported: UnsupportedTools,
+) -> Result<Declared, Refusal> {
+    let mut declared = Declared::default();
+    for (index, entry) in tools.unwrap_or_default().into_iter().enumerate() {
+        let path = format!("tools[{index}]");
+        if let Some(tool) = tool(&path, entry, unsupported, &mut declared.skipped)? {
+            declared.tools.push(tool);
+        }
+    }
+    refuse_doubles(&declared.tools)?;
+    Ok(declared)
+}
+
+fn tool(
+    path: &str,
+    tool: ToolDeclaration,
+    unsupported: UnsupportedTools,
+    skipped: &mut Vec<String>,
+) -> Result<Option<Tool>, Refusal> {
+    let kind = tool.kind.clone();
+    let kind = kind.ok_or_else(|| Refusal::missing(format!("{path}.type")))?;
+    match kind.as_str() {
+        "function" => function(path, tool).map(Tool::Function).map(Some),
+        "custom" => custom(path, tool).map(Tool::Custom).map(Some),
+        "namespace" => {
+            let namespace = namespace(path, tool, unsupported, skipped)?;
+            Ok(namespace.map(Tool::Namespace))
+        }
+        _ if unsupported == UnsupportedTools::Skip => {
+            skipped.push(kind);
+            Ok(None)
+        }
+        other => Err(Refusal::of(
+            Code::UnsupportedTool,
+            format!("{path}.type"),
+            format!(
+                "`{path}` is a tool of type `{other}`, which this server does not have: send \
+                 `function`, `namespace` or `custom`."
+            ),
+        )),
+    }
+}
+
+fn function(path: &str, tool: ToolDeclaration) -> Result<FunctionTool, Refusal> {
+    let (path, fields) = match tool.function {
+        Some(nested) => (format!("{path}.function"), nested),
+        None => (path.to_owned(), flat(tool)),
+    };
+    Ok(FunctionTool {
+        name: tool_name(&path, fields.name)?,
+        description: fields.description,
+        parameters: fields.parameters,
+        strict: fields.strict,
+    })
+}
+
+fn custom(path: &str, tool: ToolDeclaration) -> Result<CustomTool, Refusal> {
+    let (path, fields) = match tool.custom {
+        Some(nested) => (format!("{path}.custom"), nested),
+        None => (path.to_owned(), flat(tool)),
+    };
+    Ok(CustomTool {
+        name: tool_name(&path, fields.name)?,
+        description: fields.description,
+        format: match fields.format {
+            None => CustomFormat::Text,
+            Some(format) => custom_format(&format!("{path}.format"), format)?,
+        },
+    })
+}
+
+fn flat(tool: ToolDeclaration) -> ToolFields {
+    ToolFields {
+        name: tool.name,
+        description: tool.description,
+        parameters: tool.parameters,
+        strict: tool.strict,
+        format: tool.format,
+    }
+}
+
+fn custom_format(path: &str, format: ToolFormat) -> Result<CustomFormat, Refusal> {
+    let kind = format.kind;
+    match kind.as_deref() {
+        None => Err(Refusal::missing(format!("{path}.type"))),
+        Some("text") => Ok(CustomFormat::Text),
+        Some("grammar") => {
+            let (path, syntax, definition) = match format.grammar {
+                Some(nested) => (format!("{path}.grammar"), nested.syntax, nested.definition),
+                None => (path.to_owned(), format.syntax, format.definition),
+            };
+            let syntax = match syntax.as_deref() {
+                None => return Err(Refusal::missing(format!("{path}.syntax"))),
+                Some("lark") => GrammarSyntax::Lark,
+                Some("regex") => GrammarSyntax::Regex,
+                Some(other) => {
+                    let message =
+                        format!("`{path}.syntax` must be `lark` or `regex`, not `{other}`.");
+                    return Err(Refusal::invalid(format!("{path}.syntax"), message));
+                }
+            };
+            Ok(CustomFormat::Grammar {
+                syntax,
+                definition: named(format!("{path}.definition"), definition)?,
+            })
+        }
+        Some(other) => {
+            let message = format!("`{path}.type` must be `text` or `grammar`, not `{other}`.");
+            Err(Refusal::invalid(format!("{path}.type"), message))
+        }
+    }
+}
+
+/// A namespace with those of its members that are there; nothing if none is.
+fn namespace(
+    path: &str,
+    tool: ToolDeclaration,
+    unsupported: UnsupportedTools,
+    skipped: &mut Vec<String>,
+) -> Result<Option<Namespace>, Refusal> {
+    let name = tool_name(path, tool.name)?;
+    let members = tool.tools;
+    let members = members.ok_or_else(|| Refusal::missing(format!("{path}.tools")))?;
+    let mut tools = Vec::new();
+    for (index, member) in members.into_iter().enumerate() {
+        let path = format!("{path}.tools[{index}]");
+        match (member.kind.as_deref(), unsupported) {
+            (None, _) => return Err(Refusal::missing(format!("{path}.type"))),
+            (Some("function"), _) => tools.push(function(&path, member)?),
+            (Some(other), UnsupportedTools::Skip) => skipped.push(other.to_owned()),
+            (Some(other), UnsupportedTools::Refuse) => {
+                let message = format!(
+                    "`{path}` is a tool of type `{other}`; a namespace holds functions only."
+                );
+                let param = format!("{path}.type");
+                return Err(Refusal::of(Code::UnsupportedTool, param, message));
+            }
+        }
+    }
+    Ok((!tools.is_empty()).then_some(Namespace {
+        name,
+        description: tool.description,
+        tools,
+    }))
+}
+
+fn tool_name(path: &str, name: Option<String>) -> Result<String, Refusal> {
+    let path = format!("{path}.name");
+    let name = named(path.clone(), name)?;
+    let fits = |c: char| c.is_ascii_alphanumeric() || "_-.:/".contains(c);
+    if name.chars().all(fits) && name.len() <= limits::TOOL_NAME_CHARS_MAX {
+        return Ok(name);
+    }
+    let message = format!(
+        "`{path}` may have at most {} characters: letters, digits, `_`, `-`, `.`, `:` and `/`.",
+        limits::TOOL_NAME_CHARS_MAX
+    );
+    Err(Refusal::invalid(path, message))
+}
+
+/// A call says nothing but a name, so every name must stand for one thing.
+fn refuse_doubles(tools: &[Tool]) -> Result<(), Refusal> {
+    let mut names = HashSet::new();
+    for (index, tool) in tools.iter().enumerate() {
+        for shown in tool.shown() {
+            if !names.insert(shown.name.clone()) {
+                let message = format!("Two tools are called `{}`.", shown.name);
+                return Err(Refusal::invalid(format!("tools[{index}].name"), message));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Translates `tool_choice`, which both APIs' forms may have.
+pub(in crate::translate) fn choice(
+    choice: Option<&Value>,
+    tools: &[Tool],
+) -> Result<ToolChoice, Refusal> {
+    const PARAM: &str = "tool_choice";
+    match choice {
+        None | Some(Value::Null) => Ok(ToolChoice::Auto),
+        Some(Value::String(word)) => match word.as_str() {
+            "auto" => Ok(ToolChoice::Auto),
+            "none" => Ok(ToolChoice::None),
+            "required" if tools.is_empty() => Err(Refusal::invalid(
+                PARAM,
+                "`tool_choice` cannot be `required` without `tools`.",
+            )),
+            "required" => Ok(ToolChoice::Required),
+            other => Err(Refusal::invalid(
+                PARAM,
+                format!(
+                    "`tool_choice` must be `auto`, `none`, `required` or a function, not `{other}`."
+                ),
+            )),
+        },
+        Some(Value::Object(_)) => named_function(choice.unwrap_or(&Value::Null), tools),
+        Some(_) => Err(wrong_type(PARAM.to_owned(), "a string or an object")),
+    }
+}
+
+fn named_function(choice: &Value, tools: &[Tool]) -> Result<ToolChoice, Refusal> {
+    const PARAM: &str = "tool_choice";
+    match choice["type"].as_str() {
+        Some("function") => {}
+        None => return Err(Refusal::missing(format!("{PARAM}.type"))),
+        Some(other) => {
+            let message = format!("`tool_choice` of type `{other}` is not supported.");
+            return Err(Refusal::invalid(PARAM, message));
+        }
+    }
+    let (path, fields) = match &choice["function"] {
+        Value::Null => (format!("{PARAM}.name"), choice),
+        nested => (format!("{PARAM}.function.name"), nested),
+    };
+    let name = match &fields["name"] {
+        Value::Null => None,
+        Value::String(name) => Some(name.clone()),
+        _ => return Err(wrong_type(path, "a string")),
+    };
+    let name = named(path.clone(), name)?;
+    let wanted = shown_name(fields["namespace"].as_str(), &name);
+    let found = tools.iter().find_map(|tool| match tool {
+        Tool::Function(function) if function.name == wanted => Some((None, function)),
+        Tool::Namespace(namespace) => {
+            let own =
+                |tool: &&FunctionTool| shown_name(Some(&namespace.name), &tool.name) == wanted;
+            let member = namespace.tools.iter().find(own)?;
+            Some((Some(namespace.name.clone()), member))
+        }
+        Tool::Function(_) | Tool::Custom(_) => None,
+    });
+    match found {
+        Some((namespace, function)) => Ok(ToolChoice::Function {
+            namespace,
+            name: function.name.clone(),
+        }),
+        None => {
+            let message = format!("`tools` declares no function `{name}`.");
+            Err(Refusal::invalid(path, message))
+        }
+    }
+}
+
+/// The functions that a model is shown: all, or the one that it must call.
+pub(in crate::translate) fn shown(tools: &[Tool], choice: &ToolChoice) -> Vec<FunctionTool> {
+    let all = tools.iter().flat_map(Tool::shown);
+    match choice {
+        ToolChoice::Function { namespace, name } => {
+            let wanted = shown_name(namespace.as_deref(), name);
+            all.filter(|tool| tool.name == wanted).collect()
+        }
+        ToolChoice::Auto | ToolChoice::None | ToolChoice::Required => all.collect(),
+    }
+}
+
+/// What a model is told that must call something.
+pub(in crate::translate) fn instruction(choice: &ToolChoice) -> Option<String> {
+    match choice {
+        ToolChoice::Auto | ToolChoice::None => None,
+        ToolChoice::Required => {
+            Some("You must call one or more of the available functions to answer.".to_owned())
+        }
+        ToolChoice::Function { namespace, name } => {
+            let name = shown_name(namespace.as_deref(), name);
+            Some(format!("You must call the '{name}' function to answer."))
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Thoughts in responses, and what a template is told about thinking.
+
+use serde_json::{Map, Value, json};
+
+use super::{kinds, model, setup};
+use crate::support::{Script, Setup, error};
+
+const THOUGHT: &str = "Say: <think>\nHm, let me think.\n</think>\n\nYes.";
+
+#[tokio::test]
+async fn thoughts_are_an_item_before_the_message() {
+    let app = setup().start().await;
+    let response = app.created(json!({"input": THOUGHT})).await;
+    assert_eq!(kinds(&response), ["reasoning", "message"]);
+    assert_eq!(response["output_text"], "Yes.");
+    let item = &response["output"][0];
+    let content = json!([{"type": "reasoning_text", "text": "Hm, let me think."}]);
+    assert_eq!((&item["content"], &item["summary"]), (&content, &json!([])));
+    assert!(item.get("encrypted_content").is_none());
+    let tokens = |path: &str| {
+        response
+            .pointer(path)
+            .and_then(Value::as_u64)
+            .expect("a number")
+    };
+    let thought = tokens("/usage/output_tokens_details/reasoning_tokens");
+    let all = tokens("/usage/output_tokens");
+    assert!(thought >= 5 && thought < all, "{thought} of {all}");
+}
+
+#[tokio::test]
+async fn thoughts_stream_as_their_own_deltas_and_never_as_text() {
+    let app = setup().start().await;
+    let events = app.stream(json!({"input": THOUGHT})).await.all().await;
+    let joined = |name: &str| {
+        let deltas = events.iter().filter(|event| event["type"] == name);
+        deltas
+            .filter_map(|event| event["delta"].as_str())
+            .collect::<String>()
+    };
+    assert_eq!(joined("response.reasoning_text.delta"), "Hm, let me think.");
+    assert_eq!(joined("response.output_text.delta"), "Yes.");
+    let kinds = kinds(&events.last().expect("an event")["response"]).join(" ");
+    assert_eq!(kinds, "reasoning message");
+}
+
+#[tokio::test]
+async fn a_prompt_that_begins_the_thoughts_lets_the_answer_begin_inside_them() {
+    let app = setup().start().await;
+    let request = json!({
+        "input": "Say: Hm.\n</think>\n\nYes.", "reasoning": {"effort": "low"},
+    });
+    let response = app.created(request).await;
+    assert_eq!(kinds(&response), ["reasoning", "message"]);
+    assert_eq!(response["output_text"], "Yes.");
+    assert_eq!(response["reasoning"]["effort"], "low");
+}
+
+#[tokio::test]
+async fn thoughts_are_continued_and_may_be_sent_back() {
+    let app = setup().start().await;
+    let first = app.created(json!({"input": THOUGHT})).await;
+    let next = json!({"input": "Repeat.", "previous_response_id": first["id"]});
+    let answer = app.create(next).await;
+    assert_eq!(answer.headers()["x-stemma-continuation"], "warm");
+    let continued: Value = answer.json().await.expect("JSON");
+    let shown = "assistant\n[think]\nHm, let me think.\n[/think]\n\nYes.[im_end]";
+    assert!(
+        continued["output_text"]
+            .as_str()
+            .is_some_and(|text| text.contains(shown))
+    );
+
+    let mut input = vec![json!({"role": "user", "content": THOUGHT})];
+    input.extend(first["output"].as_array().expect("a list").iter().cloned());
+    input.push(json!({"role": "user", "content": "Repeat."}));
+    let explicit = app.created(json!({"input": input})).await;
+    assert_eq!(explicit["output_text"], continued["output_text"]);
+    assert_eq!(
+        explicit["usage"]["input_tokens"],
+        continued["usage"]["input_tokens"]
+    );
+}
+
+/// A model whose template says what it is told, and this server's arguments for it.
+fn told(args: Value) -> Setup {
+    let mut model: Script = model();
+    model.template = Some(
+        "{{ [enable_thinking | default(none), reasoning_effort | default(none), \
+         preserve_thinking | default(none), mood | default(none)] | tojson }}\
+         {% for m in messages %}{{ m.content }}{% endfor %}",
+    );
+    model.template_args = match args {
+        Value::Object(args) => args,
+        _ => Map::new(),
+    };
+    Setup::of(model)
+}
+
+#[tokio::test]
+async fn a_template_is_told_by_the_effort_the_request_and_the_server_in_this_order() {
+    let app = told(json!({"mood": "s", "enable_thinking": "s", "reasoning_effort": "s"}))
+        .start()
+        .await;
+    for (request, expected) in [
+        (json!({}), r#"["s", "s", null, "s"]"#),
+        (
+            json!({"chat_template_kwargs": {"mood": "r", "reasoning_effort": "r"}}),
+            r#"["s", "r", null, "r"]"#,
+        ),
+        (
+            json!({"reasoning": {"effort": "high"}}),
+            r#"[true, "high", null, "s"]"#,
+        ),
+        (
+            json!({"reasoning": {"effort": " None"}, "chat_template_kwargs": {"enable_thinking": true}}),
+            r#"[false, "s", null, "s"]"#,
+        ),
+    ] {
+        let mut request = request;
+        request["input"] = "x".into();
+        let response = app.created(request).await;
+        assert_eq!(response["output_text"], format!("{expected}x"));
+    }
+}
+
+#[tokio::test]
+async fn what_a_request_may_not_set_is_refused() {
+    let app = setup().start().await;
+    for (name, value) in [
+        ("messages", json!([])),
+        ("control token sentinels", json!(1)),
+    ] {
+        let request = json!({"input": "x", "chat_template_kwargs": {name: value}});
+        let refused = error(app.create(request).await, 400).await;
+        assert_eq!(refused["param"], format!("chat_template_kwargs.{name}"));
+    }
+}
+
+#[tokio::test]
+async fn earlier_thoughts_go_where_the_server_or_the_request_says_so() {
+    let thoughts = async |server: Value, request: Value| {
+        let mut model = model();
+        model.template_args = server.as_object().cloned().expect("an object");
+        let app = Setup::of(model).start().await;
+        let first = app.created(json!({"input": THOUGHT})).await;
+        let next = json!({
+            "input": "Repeat.", "previous_response_id": first["id"], "chat_template_kwargs": request,
+        });
+        let text = app.created(next).await["output_text"].clone();
+        text.as_str()
+            .expect("text")
+            .contains("assistant\n[think]\nHm")
+    };
+    let (on, off) = (
+        json!({"preserve_thinking": true}),
+        json!({"preserve_thinking": false}),
+    );
+    assert!(thoughts(json!({}), json!({})).await);
+    assert!(!thoughts(off.clone(), json!({})).await);
+    assert!(thoughts(off.clone(), on).await);
+    assert!(!thoughts(json!({}), off).await);
+}
