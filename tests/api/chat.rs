@@ -221,8 +221,8 @@ async fn refusals_name_the_parameter() {
         ),
         (
             with("tools", json!([{}])),
-            json!("tools"),
-            "unsupported_parameter",
+            json!("tools[0].type"),
+            "missing_required_parameter",
         ),
         (
             json!({"messages": [{"role": "user", "content": "refuse me"}]}),

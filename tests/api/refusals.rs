@@ -20,7 +20,7 @@ async fn what_is_not_there_is_refused_by_name() {
     let app = Setup::default().start().await;
     for request in [
         json!({"input": "x", "background": true}),
-        json!({"input": "x", "tools": [{"type": "web_search"}]}),
+        json!({"input": "x", "prompt": {"id": "p"}}),
         json!({"input": "x", "conversation": "conv_1"}),
     ] {
         let refused = error(app.create(request.clone()).await, 400).await;

@@ -11,7 +11,10 @@ use std::{env, ffi::OsString, time::Duration};
 
 use tokio::process::Command;
 
-use crate::support::{Script, Setup, TestApp};
+use crate::{
+    support::{Script, Setup, TestApp},
+    tools,
+};
 
 const TEXT: &str = "Hello there, caf\u{e9} \u{1F600}.";
 
@@ -80,6 +83,19 @@ async fn start() -> TestApp {
 async fn openai_for_python() {
     let app = start().await;
     script(python(), "openai_basic.py", &[&app.url]).await;
+}
+
+#[tokio::test]
+async fn tools_with_openai_for_python() {
+    let app = tools::setup().start().await;
+    script(python(), "openai_tools.py", &[&app.url, "caller"]).await;
+}
+
+#[tokio::test]
+async fn an_agent_of_openai() {
+    let app = tools::setup().start().await;
+    let arguments = [&*app.url, "caller", "scripted"];
+    script(python(), "openai_agents.py", &arguments).await;
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use stemma::{
     id::TokenId,
     responses::{SamplingDefaults, ServedModel, longest_token_bytes},
     template::ChatTemplate,
-    tokenizer::{Tokenizer, TokenizerSource},
+    tokenizer::{PromptPiece, Tokenizer, TokenizerSource},
 };
 
 const CHATML: &str = "{% for message in messages %}\
@@ -37,11 +37,28 @@ pub(crate) struct Script {
 impl Script {
     /// A model that answers a prompt, control tokens included, with what `reply` makes of it.
     pub(crate) fn new(id: &str, reply: impl Fn(&str) -> String + Send + 'static) -> Self {
+        Self::speaking(id, reply, |tokenizer, said| {
+            tokenizer.encode_text(said, false)
+        })
+    }
+
+    /// The same, but markers that are tokens of their own come as these.
+    pub(crate) fn with_markers(id: &str, reply: impl Fn(&str) -> String + Send + 'static) -> Self {
+        Self::speaking(id, reply, |tokenizer, said| {
+            tokenizer.encode_prompt(&[PromptPiece::Markup(said.to_owned())])
+        })
+    }
+
+    fn speaking(
+        id: &str,
+        reply: impl Fn(&str) -> String + Send + 'static,
+        encode: fn(&Tokenizer, &str) -> Vec<TokenId>,
+    ) -> Self {
         let tokenizer = tokenizer();
         let speaker = tokenizer.clone();
         let say = move |prompt: &[TokenId]| {
             let prompt: String = prompt.iter().map(|&id| speaker.token_text(id)).collect();
-            speaker.encode_text(&reply(&prompt), false)
+            encode(&speaker, &reply(&prompt))
         };
         let end = tokenizer.token_id("<|im_end|>").expect("an end token");
         Self {

@@ -16,7 +16,7 @@ use crate::support::{Script, Setup};
 const TEMPLATE: &str = r#"
 {%- if tools %}{{ '<|im_start|>system\n<tools>' }}
     {%- for tool in tools %}{{ '\n' }}{{ tool | tojson }}{% endfor %}
-    {{- '\n</tools>\nCall with <tool_call>{"name": …, "arguments": …}</tool_call><|im_end|>\n' }}
+    {{- '\n</tools>\nCall with <tool_call>{"name": ..., "arguments": ...}</tool_call><|im_end|>\n' }}
 {%- endif %}
 {%- for message in messages %}
     {%- if message.role == 'tool' %}
@@ -44,7 +44,7 @@ const CALL: &str =
 /// A model that says what follows `Say: ` in the last message, that tells what a tool gave, or that
 /// repeats its prompt.
 fn model() -> Script {
-    let mut model = Script::new("caller", |prompt| {
+    let mut model = Script::with_markers("caller", |prompt| {
         let last = prompt.rsplit("<|im_start|>user\n").next();
         let last = last.and_then(|rest| rest.split("<|im_end|>").next());
         let last = last.unwrap_or_default();
@@ -69,7 +69,8 @@ fn model() -> Script {
     model
 }
 
-fn setup() -> Setup {
+/// A server of [`model`].
+pub(crate) fn setup() -> Setup {
     Setup::of(model())
 }
 

@@ -86,8 +86,7 @@ async fn thoughts_are_continued_and_may_be_sent_back() {
 fn told(args: Value) -> Setup {
     let mut model: Script = model();
     model.template = Some(
-        "{{ [enable_thinking | default(none), reasoning_effort | default(none), \
-         preserve_thinking | default(none), mood | default(none)] | tojson }}\
+        "{{ [enable_thinking, reasoning_effort, mood] | tojson }}\
          {% for m in messages %}{{ m.content }}{% endfor %}",
     );
     model.template_args = match args {
@@ -103,18 +102,18 @@ async fn a_template_is_told_by_the_effort_the_request_and_the_server_in_this_ord
         .start()
         .await;
     for (request, expected) in [
-        (json!({}), r#"["s", "s", null, "s"]"#),
+        (json!({}), r#"["s", "s", "s"]"#),
         (
             json!({"chat_template_kwargs": {"mood": "r", "reasoning_effort": "r"}}),
-            r#"["s", "r", null, "r"]"#,
+            r#"["s", "r", "r"]"#,
         ),
         (
             json!({"reasoning": {"effort": "high"}}),
-            r#"[true, "high", null, "s"]"#,
+            r#"[true, "high", "s"]"#,
         ),
         (
             json!({"reasoning": {"effort": " None"}, "chat_template_kwargs": {"enable_thinking": true}}),
-            r#"[false, "s", null, "s"]"#,
+            r#"[false, "s", "s"]"#,
         ),
     ] {
         let mut request = request;
