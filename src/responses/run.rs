@@ -339,6 +339,11 @@ impl TurnTask {
     }
 
     fn log(&self, ending: &Ending) {
+        let choice = &self.record.turn.tool_rules.choice;
+        if choice.is_forced() && matches!(ending, Ending::EndToken(_)) && self.answer.calls() == 0 {
+            let response = &self.record.id;
+            tracing::warn!(%response, ?choice, "the model had to call a tool and did not");
+        }
         let Usage {
             input_tokens,
             cached_tokens,
