@@ -11,19 +11,22 @@ client = AsyncOpenAI(base_url=f"{url}/v1", api_key="x", max_retries=0)
 agents.set_tracing_disabled(True)
 called = []
 
+# Small models call again and again unless a result tells them to answer.
+PLEASE = "" if kind == "scripted" else ". Now answer the user in a sentence."
+
 
 @agents.function_tool
 def get_weather(city: str) -> str:
     """Tells the current weather in a city."""
     called.append(("get_weather", city))
-    return "sunny, 21 degrees"
+    return f"sunny, 21 degrees{PLEASE}"
 
 
 @agents.function_tool
 def get_time(city: str) -> str:
     """Tells the current local time in a city."""
     called.append(("get_time", city))
-    return "half past four"
+    return f"half past four{PLEASE}"
 
 
 def agent():
@@ -57,24 +60,22 @@ async def main():
         expected = ["sunny, 21 degrees", "half past four"]
     else:
         questions = ["What is the weather in Paris?", "What time is it in Paris?"]
-        expected = ["sunny", "half past four"]
+        expected = ["21", "half past four"]
     previous = None
     for question, words in zip(questions, expected):
         result = await ask(question, previous)
-        previous = result.last_response_id
+        # A small model calls nothing in a conversation that has a call already.
+        previous = result.last_response_id if kind == "scripted" else None
         print(f"{question!r}: {called} {result.final_output!r}")
-        if kind == "scripted":
-            assert words in result.final_output, result.final_output
+        assert words in result.final_output, result.final_output
+    assert called == [("get_weather", "Paris"), ("get_time", "Paris")], called
     if kind == "scripted":
-        assert called == [("get_weather", "Paris"), ("get_time", "Paris")], called
         streamed = agents.Runner.run_streamed(
             agent(), questions[0], auto_previous_response_id=True
         )
         names = [event.name async for event in streamed.stream_events() if hasattr(event, "name")]
         assert "tool_called" in names and "tool_output" in names, names
         assert expected[0] in streamed.final_output
-    else:
-        assert ("get_weather", "Paris") in called, called
 
 
 asyncio.run(main())

@@ -1,6 +1,6 @@
 //! The clients and a real model, as users have them.
 
-use std::{env, process::Stdio};
+use std::{env, path::Path, process::Stdio};
 
 use stemma::load::{Sources, alias};
 use tokio::{
@@ -8,23 +8,27 @@ use tokio::{
     process::{Child, Command},
 };
 
-use super::{node, python, script};
+use super::{FOLDER, node, python, run, script};
 
 const MODEL: &str = "smollm2";
 
+/// A model that calls tools, in JSON without its template's markers.
+const CALLER: &str = "qwen2.5-coder-0.5b";
+
 /// Starts the program; nothing where the cache folder has no model.
 #[expect(clippy::print_stdout, reason = "says why a test did nothing")]
-async fn serve(sessions: &std::path::Path) -> Option<(Child, String)> {
+async fn serve(model: &str, sessions: &Path) -> Option<(Child, String)> {
     let cache = Sources::from_environment(|name| env::var(name).ok()).cache;
-    if alias::find(MODEL)
+    if alias::find(model)
         .and_then(|alias| alias::cached(alias, &cache))
         .is_none()
     {
-        println!("skipped: {MODEL} is not in {}", cache.display());
+        println!("skipped: {model} is not in {}", cache.display());
         return None;
     }
     let mut server = Command::new(env!("CARGO_BIN_EXE_stemma"))
-        .args(["serve", "--port=0", "--log=warn", "--model", MODEL])
+        .args(["serve", "--port=0", "--log=warn", "--lenient-tool-calls"])
+        .args(["--model", model])
         .arg("--sessions")
         .arg(sessions)
         .stdout(Stdio::piped())
@@ -41,7 +45,7 @@ async fn serve(sessions: &std::path::Path) -> Option<(Child, String)> {
 #[tokio::test]
 async fn clients_talk_with_a_real_model() {
     let sessions = tempfile::tempdir().expect("a folder");
-    let Some((_server, url)) = serve(sessions.path()).await else {
+    let Some((_server, url)) = serve(MODEL, sessions.path()).await else {
         return;
     };
     let arguments = [&*url, MODEL];
@@ -49,4 +53,34 @@ async fn clients_talk_with_a_real_model() {
     script(python(), "open_responses.py", &arguments).await;
     script(node(), "node/openai.cjs", &arguments).await;
     script(node(), "node/ai_sdk.cjs", &arguments).await;
+}
+
+#[tokio::test]
+async fn a_real_model_calls_a_tool_and_uses_what_it_gives_also_after_a_restart() {
+    let sessions = tempfile::tempdir().expect("a folder");
+    let Some(mut python) = python() else {
+        return;
+    };
+    let Some((mut server, url)) = serve(CALLER, sessions.path()).await else {
+        return;
+    };
+    let name = "openai_tools_real.py";
+    let command = python.arg(format!("{FOLDER}/{name}")).args([&*url, CALLER]);
+    let begun = run(command).await;
+    server.kill().await.expect("a server that stops");
+
+    let Some((_server, url)) = serve(CALLER, sessions.path()).await else {
+        return;
+    };
+    let begun: Vec<&str> = begun.split(' ').collect();
+    let arguments = [&[&*url, CALLER], begun.as_slice()].concat();
+    script(super::python(), name, &arguments).await;
+}
+
+#[tokio::test]
+async fn an_agent_of_openai_runs_on_a_real_model() {
+    let sessions = tempfile::tempdir().expect("a folder");
+    if let Some((_server, url)) = serve(CALLER, sessions.path()).await {
+        script(python(), "openai_agents.py", &[&url, CALLER, "real"]).await;
+    }
 }
