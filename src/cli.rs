@@ -208,7 +208,8 @@ pub struct LoadArgs {
     /// Instructions that the own kernels use [default: the fastest that the processor has].
     #[arg(long, env = "STEMMA_CPU", value_enum)]
     pub cpu: Option<CpuArg>,
-    /// Type to compute in on MLX; auto is f32 on CPUs and the stored type on GPUs.
+    /// Type to compute in on MLX; auto is f32 on CPUs and the stored type on GPUs. On the own kernels
+    /// f32 takes activations of 16 bits instead of 8.
     #[arg(long, env = "STEMMA_DTYPE", value_enum, default_value_t = DtypeArg::Auto)]
     pub dtype: DtypeArg,
     /// Folder of downloaded models [default: stemma in the user's cache folder].

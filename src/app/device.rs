@@ -18,7 +18,7 @@ use crate::{
         self,
         exec::{
             Executor,
-            cpu::{CpuExecutor, CpuOptions, Instructions, KvElement, Quantize},
+            cpu::{ActivationBits, CpuExecutor, CpuOptions, Instructions, KvElement, Quantize},
             mlx::{Backend, Dtype, MlxExecutor, MlxOptions},
         },
         spec::DecoderSpec,
@@ -33,7 +33,7 @@ enum Device {
 }
 
 /// Loads the weights on the engine's own thread, where they stay. `is_delicate`: the model says other
-/// things when its activations are quantised.
+/// things when its activations are quantised to 8 bits.
 pub(super) fn start(
     files: ModelFiles,
     opening: &Opening<'_>,
@@ -87,15 +87,18 @@ fn own_kernels<E: KvElement>(
 ) -> anyhow::Result<EngineHandle> {
     let arguments = opening.loading;
     let threads = arguments.threads;
-    let exact = arguments.dtype == DtypeArg::F32
-        || is_delicate && arguments.dtype == DtypeArg::Auto && arguments.quantize.is_none();
+    let is_f32 = arguments.dtype == DtypeArg::F32;
+    let activation_bits = match is_f32 || is_delicate && arguments.dtype == DtypeArg::Auto {
+        true => ActivationBits::Sixteen,
+        false => ActivationBits::Eight,
+    };
     let quantize = arguments.quantize.map(quantize);
     let instructions = arguments.cpu.map(instructions);
     run(files, opening, move |spec, tensors, progress| {
         let options = CpuOptions {
             threads,
             quantize,
-            exact,
+            activation_bits,
             instructions,
             progress: Some(progress),
         };

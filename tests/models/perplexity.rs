@@ -7,7 +7,7 @@
 use half::f16;
 use stemma::{
     model::exec::{
-        cpu::{CpuExecutor, CpuOptions},
+        cpu::{ActivationBits, CpuExecutor, CpuOptions},
         mlx::{MlxExecutor, MlxOptions},
     },
     tokenizer::Tokenizer,
@@ -20,7 +20,7 @@ const WINDOW: usize = 96;
 const WINDOWS: usize = 5;
 
 #[test]
-fn eight_bit_activations_cost_next_to_nothing() {
+fn eight_bit_activations_cost_little_and_sixteen_nothing() {
     let Some((files, spec)) = cached("smollm2") else {
         return;
     };
@@ -28,10 +28,21 @@ fn eight_bit_activations_cost_next_to_nothing() {
     let tokens = tokenizer.encode_text(TEXT, false);
     assert!((18_000..24_000).contains(&tokens.len()), "{}", tokens.len());
     let tokens = &tokens[..WINDOWS * WINDOW];
-    let own = CpuExecutor::<f16>::load(&spec, &*files.tensors, &CpuOptions::default());
-    let own = perplexity(&mut own.expect("a model"), tokens, WINDOW).expect("a perplexity");
+    let own = |activation_bits| {
+        let options = CpuOptions {
+            activation_bits,
+            ..CpuOptions::default()
+        };
+        let own = CpuExecutor::<f16>::load(&spec, &*files.tensors, &options);
+        perplexity(&mut own.expect("a model"), tokens, WINDOW).expect("a perplexity")
+    };
+    let [eight, sixteen] = [ActivationBits::Eight, ActivationBits::Sixteen].map(own);
     let mlx = MlxExecutor::load(&spec, &*files.tensors, &MlxOptions::default());
     let mlx = perplexity(&mut mlx.expect("a model"), tokens, WINDOW).expect("a perplexity");
     // Over so short a text chance plays a part, in both directions.
-    assert!((own / mlx - 1.0).abs() < 0.02, "{own} against {mlx}");
+    assert!((eight / mlx - 1.0).abs() < 0.02, "{eight} against {mlx}");
+    assert!(
+        (sixteen / mlx - 1.0).abs() < 0.001,
+        "{sixteen} against {mlx}"
+    );
 }

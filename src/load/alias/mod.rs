@@ -26,8 +26,8 @@ pub struct Alias {
     /// Sampling settings that suit it, under the keys of `generation_config.json`, which GGUF files
     /// do not carry.
     pub sampling: &'static [(&'static str, f64)],
-    /// Whether it says other things when activations are quantised, its likeliest tokens being nearly
-    /// ties.
+    /// Whether it says other things when activations are quantised to 8 bits, its likeliest tokens
+    /// being nearly ties.
     pub is_delicate: bool,
     /// What is downloaded for it.
     pub download_bytes: u64,

@@ -15,7 +15,7 @@ use super::{
     KvElement,
     kernels::{
         Level,
-        attention::{Attend, AttendSegment, Join, PAGE, PAIR, SEGMENT, STATE, Sight},
+        attention::{Attend, AttendSegment, Join, PAIR, SEGMENT, STATE, STRIP, Sight},
         parts::{Chunks, Cut},
         pool::Pool,
         rows::{Remember, RmsNorm},
@@ -176,20 +176,19 @@ impl Workspace {
             let count = slot.tokens.len();
             let start = slot.kv.len() - count;
             let fresh = &self.fresh[row * heads.keys * 2 * heads.dim..];
+            let page_tokens = slot.kv.page_tokens();
             let pages = Chunks::new(slot.kv.newest(start), 1);
             pool.each(pages, |page, shared| {
-                let page_start = (start / PAGE + page) * PAGE;
+                let page_start = (start / page_tokens + page) * page_tokens;
                 // `extend` has made these pages this sequence's own.
                 let Some(page) = Arc::get_mut(&mut shared[0]) else {
                     unreachable!("a page that is written is shared")
                 };
+                let own = start.max(page_start)..(start + count).min(page_start + page_tokens);
                 for head in 0..heads.keys {
-                    let (keys, values) = page.strip_mut(layer, head);
-                    for token in 0..PAGE {
-                        let position = page_start + token;
-                        if !(start..start + count).contains(&position) {
-                            continue;
-                        }
+                    for position in own.clone() {
+                        let (strip, token) = ((position - page_start) / STRIP, position % STRIP);
+                        let (keys, values) = page.strip_mut(layer, head, strip);
                         let number = head * count + position - start;
                         let both = &fresh[number * 2 * heads.dim..(number + 1) * 2 * heads.dim];
                         let (key, value) = both.split_at(heads.dim);
@@ -228,7 +227,7 @@ impl Workspace {
                 sight: sight(piece),
                 dim: heads.dim,
                 queries: &queries[bounds[index]..bounds[index + 1]],
-                pages: move |page| kv.page(page).strip(layer, piece.head),
+                strips: move |number| kv.strip(layer, piece.head, number),
                 out,
             }
         };

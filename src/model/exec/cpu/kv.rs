@@ -1,17 +1,28 @@
-//! Key/value memory of sequences: pages of 32 tokens, shared by forks.
+//! Key/value memory of sequences: pages of a fixed number of tokens, shared by forks.
 
 use std::{
-    ops::Range,
+    collections::BTreeMap,
+    io, mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use super::{
     KvElement,
-    kernels::attention::{PAGE, PAIR, Pair, Strip},
+    kernels::{
+        attention::{PAIR, Pair, STRIP, Strip},
+        memory::{Arena, Slice},
+    },
 };
 use crate::model::exec::KvMemory;
 
-/// Pages that are kept for later when nobody holds them.
+/// Bytes of keys of one layer and head that lie together, and as many of values after them. Longer
+/// stretches are read faster; what a fork copies and the last page wastes grows with them.
+const STRETCH: usize = 32 << 10;
+
+/// Strips of a page at most.
+const STRIPS_MAX: usize = 8;
+
+/// Pages that are kept for later when nobody holds them, before memory is given back.
 const SPARE_PAGES_MAX: usize = 64;
 
 /// What every page of one model has in common.
@@ -25,76 +36,128 @@ pub(super) struct KvShape {
 }
 
 impl KvShape {
-    /// Pairs of vectors of one head's keys in a page, and as many of its values.
-    fn head_pairs(self) -> usize {
-        self.head_dim * PAGE / PAIR
-    }
-
-    /// Pairs of vectors of a page.
-    fn pairs(self) -> usize {
-        self.layer_count * self.head_count * 2 * self.head_pairs()
+    /// Pairs of vectors of a strip's keys, and as many of its values.
+    fn strip_pairs(self) -> usize {
+        self.head_dim * STRIP / PAIR
     }
 
     /// Bytes of one token over all layers.
     pub(super) fn bytes_per_token<E>(self) -> usize {
-        self.pairs() * PAIR / PAGE * size_of::<E>()
+        self.layer_count * self.head_count * 2 * self.head_dim * size_of::<E>()
+    }
+
+    /// Strips of a page, for each layer and head.
+    fn strips<E>(self) -> usize {
+        let strip = self.strip_pairs() * size_of::<Pair<E>>();
+        (STRETCH / strip).clamp(1, STRIPS_MAX)
     }
 }
 
 /// Where memories take pages from and leave them.
 pub(super) struct Store<E> {
     pub(super) shape: KvShape,
-    spare: Mutex<Vec<Vec<Pair<E>>>>,
+    /// Strips of a page, for each layer and head.
+    strips: usize,
+    pages: Mutex<Pages<E>>,
+}
+
+struct Pages<E> {
+    arena: Arena,
+    spare: Vec<Slice<Pair<E>>>,
 }
 
 impl<E: KvElement> Store<E> {
     pub(super) fn new(shape: KvShape) -> Self {
         Self {
             shape,
-            spare: Mutex::new(Vec::with_capacity(SPARE_PAGES_MAX)),
+            strips: shape.strips::<E>(),
+            pages: Mutex::new(Pages {
+                arena: Arena::new(),
+                spare: Vec::new(),
+            }),
         }
     }
 
-    fn spare(&self) -> MutexGuard<'_, Vec<Vec<Pair<E>>>> {
+    /// Tokens of a page.
+    pub(super) fn page_tokens(&self) -> usize {
+        self.strips * STRIP
+    }
+
+    /// Bytes of a page.
+    fn page_bytes(&self) -> usize {
+        self.page_tokens() * self.shape.bytes_per_token::<E>()
+    }
+
+    fn pages(&self) -> MutexGuard<'_, Pages<E>> {
         // Whoever panicked left a list of whole pages.
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn page(self: &Arc<Self>) -> Page<E> {
-        let spare = self.spare().pop();
-        Page {
-            pairs: spare.unwrap_or_else(|| vec![Pair::default(); self.shape.pairs()]),
+    fn page(self: &Arc<Self>) -> io::Result<Page<E>> {
+        let mut pages = self.pages();
+        let pairs = match pages.spare.pop() {
+            Some(pairs) => pairs,
+            None => pages
+                .arena
+                .zeroed(self.page_bytes() / size_of::<Pair<E>>())?,
+        };
+        drop(pages);
+        Ok(Page {
+            pairs,
             home: Arc::clone(self),
-        }
+        })
     }
 }
 
-/// 32 tokens of all layers and heads: `[layer][head]` of keys and values as
+impl<E: KvElement> Pages<E> {
+    /// Keeps a page that nobody holds any more. Of many, those go whose whole chunk of memory is
+    /// spare.
+    fn keep(&mut self, page: Slice<Pair<E>>) {
+        self.spare.push(page);
+        if !self.spare.len().is_multiple_of(SPARE_PAGES_MAX) {
+            return;
+        }
+        let mut counts = BTreeMap::new();
+        for page in &self.spare {
+            *counts.entry(page.chunk()).or_insert(0) += 1;
+        }
+        counts.retain(|chunk, count| {
+            let one = self.spare.iter().find(|page| page.chunk() == *chunk);
+            one.is_some_and(|page| !page.has_others_than(*count))
+        });
+        self.spare
+            .retain(|page| !counts.contains_key(&page.chunk()));
+    }
+}
+
+/// Some tokens of all layers and heads: `[layer][head][keys, values][strip]`, as
 /// [`super::kernels::attention`] draws them.
 pub(super) struct Page<E: KvElement> {
-    pairs: Vec<Pair<E>>,
+    pairs: Slice<Pair<E>>,
     home: Arc<Store<E>>,
 }
-
 impl<E: KvElement> Page<E> {
-    fn copy(&self) -> Self {
-        let mut copy = self.home.page();
+    fn copy(&self) -> io::Result<Self> {
+        let mut copy = self.home.page()?;
         copy.pairs.copy_from_slice(&self.pairs);
-        copy
+        Ok(copy)
     }
 
-    fn place(&self, layer: usize, head: usize) -> Range<usize> {
+    /// Where the keys of a strip begin, and its values.
+    fn places(&self, layer: usize, head: usize, strip: usize) -> [usize; 2] {
         let shape = self.home.shape;
-        let len = 2 * shape.head_pairs();
-        let number = layer * shape.head_count + head;
-        number * len..(number + 1) * len
+        let number = 2 * (layer * shape.head_count + head);
+        [number, number + 1].map(|both| (both * self.home.strips + strip) * shape.strip_pairs())
     }
 
-    /// What the page holds for a layer and a key head.
-    pub(super) fn strip(&self, layer: usize, head: usize) -> Strip<'_, E> {
-        let both = &self.pairs[self.place(layer, head)];
-        let (keys, values) = both.split_at(both.len() / 2);
-        Strip { keys, values }
+    /// What the page holds for a layer and a key head, by the number of the strip in the page.
+    fn strip(&self, layer: usize, head: usize, strip: usize) -> Strip<'_, E> {
+        let len = self.home.shape.strip_pairs();
+        let [keys, values] = self.places(layer, head, strip);
+        Strip {
+            keys: &self.pairs[keys..keys + len],
+            values: &self.pairs[values..values + len],
+        }
     }
 
     /// The same, to write: keys `[element]`, values `[token][element / 32]`.
@@ -102,19 +165,18 @@ impl<E: KvElement> Page<E> {
         &mut self,
         layer: usize,
         head: usize,
+        strip: usize,
     ) -> (&mut [Pair<E>], &mut [Pair<E>]) {
-        let place = self.place(layer, head);
-        let middle = place.len() / 2;
-        self.pairs[place].split_at_mut(middle)
+        let len = self.home.shape.strip_pairs();
+        let [keys, values] = self.places(layer, head, strip);
+        let (before, after) = self.pairs.split_at_mut(values);
+        (&mut before[keys..keys + len], &mut after[..len])
     }
 }
 
 impl<E: KvElement> Drop for Page<E> {
     fn drop(&mut self) {
-        let mut spare = self.home.spare();
-        if spare.len() < SPARE_PAGES_MAX {
-            spare.push(std::mem::take(&mut self.pairs));
-        }
+        self.home.pages().keep(mem::take(&mut self.pairs));
     }
 }
 
@@ -139,25 +201,44 @@ impl<E: KvElement> CpuKv<E> {
 
     /// Makes room for `count` more tokens and counts them as held; every layer must then write
     /// them.
-    pub(super) fn extend(&mut self, count: usize) {
-        if let Some(last) = self.pages.get_mut(self.len / PAGE)
+    ///
+    /// # Errors
+    /// When there is no memory for them; nothing has changed then.
+    pub(super) fn extend(&mut self, count: usize) -> io::Result<()> {
+        let (len, held) = (self.len + count, self.pages.len());
+        if let Some(last) = self.pages.get_mut(self.len / self.store.page_tokens())
             && Arc::get_mut(last).is_none()
         {
-            *last = Arc::new(last.copy());
+            *last = Arc::new(last.copy()?);
         }
-        self.len += count;
-        while self.pages.len() * PAGE < self.len {
-            self.pages.push(Arc::new(self.store.page()));
+        while self.pages.len() * self.store.page_tokens() < len {
+            match self.store.page() {
+                Ok(page) => self.pages.push(Arc::new(page)),
+                Err(error) => {
+                    self.pages.truncate(held);
+                    return Err(error);
+                }
+            }
         }
+        self.len = len;
+        Ok(())
     }
 
-    pub(super) fn page(&self, number: usize) -> &Page<E> {
-        &self.pages[number]
+    /// The strip of tokens `STRIP · number` and following.
+    pub(super) fn strip(&self, layer: usize, head: usize, number: usize) -> Strip<'_, E> {
+        let strips = self.store.strips;
+        self.pages[number / strips].strip(layer, head, number % strips)
+    }
+
+    /// Tokens of a page.
+    pub(super) fn page_tokens(&self) -> usize {
+        self.store.page_tokens()
     }
 
     /// The pages of tokens `from` and following, which [`Self::extend`] made this memory's own.
     pub(super) fn newest(&mut self, from: usize) -> &mut [Arc<Page<E>>] {
-        &mut self.pages[from / PAGE..]
+        let first = from / self.page_tokens();
+        &mut self.pages[first..]
     }
 }
 
@@ -167,13 +248,13 @@ impl<E: KvElement> KvMemory for CpuKv<E> {
     }
 
     fn bytes(&self) -> usize {
-        self.pages.len() * PAGE * self.store.shape.bytes_per_token::<E>()
+        self.pages.len() * self.store.page_bytes()
     }
 
     fn fork(&self, len: usize) -> Self {
         let len = len.min(self.len);
         Self {
-            pages: self.pages[..len.div_ceil(PAGE)].to_vec(),
+            pages: self.pages[..len.div_ceil(self.store.page_tokens())].to_vec(),
             len,
             store: Arc::clone(&self.store),
         }

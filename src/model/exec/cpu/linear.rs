@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
+use super::ActivationBits;
 use super::{
     kernels::{
         Level,
-        activations::{PANEL, PanelBlock, Quantise, spread},
+        activations::{PANEL, PanelBlock, Quantise, Remainder, spread},
         dense::MultiplyDense,
         parts::{Chunks, Cut, Wanted},
         pool::Pool,
@@ -30,6 +31,7 @@ pub(super) struct Linear {
 pub(super) struct Projection {
     parts: Vec<Linear>,
     pieces: Vec<Piece>,
+    bits: ActivationBits,
 }
 
 /// Work of one thread: some tiles of one of the layers.
@@ -50,7 +52,7 @@ pub(super) struct Products {
 
 impl Projection {
     /// Shares the tiles of all layers out into pieces of work.
-    pub(super) fn new(parts: Vec<Linear>, threads: usize) -> Self {
+    pub(super) fn new(parts: Vec<Linear>, bits: ActivationBits, threads: usize) -> Self {
         let total: usize = parts.iter().map(|part| part.matrix.tiles()).sum();
         let size = total
             .div_ceil(threads * PIECES_PER_THREAD)
@@ -67,7 +69,11 @@ impl Projection {
             }
             before += tiles;
         }
-        Self { parts, pieces }
+        Self {
+            parts,
+            pieces,
+            bits,
+        }
     }
 
     /// The tiles of each layer among those of all.
@@ -91,6 +97,7 @@ impl Projection {
         };
         Forms {
             quantised: is(true),
+            remainders: is(true) && self.bits == ActivationBits::Sixteen,
             plain: is(false),
         }
     }
@@ -115,14 +122,19 @@ impl Projection {
             let Linear { matrix, bias } = &self.parts[piece.part];
             let (tiles, bias) = (piece.tiles.clone(), bias.as_deref());
             match &matrix.weights {
-                Weights::Quantised(weights) => level.run(Multiply {
-                    weights,
-                    tiles,
-                    x: &x.quantised[..tokens.div_ceil(PANEL) * weights.blocks],
-                    tokens,
-                    bias,
-                    out,
-                }),
+                Weights::Quantised(weights) => {
+                    let blocks = tokens.div_ceil(PANEL) * weights.blocks;
+                    let has_remainders = self.bits == ActivationBits::Sixteen;
+                    level.run(Multiply {
+                        weights,
+                        tiles,
+                        x: &x.quantised[..blocks],
+                        remainders: has_remainders.then(|| &x.remainders[..blocks]),
+                        tokens,
+                        bias,
+                        out,
+                    });
+                }
                 Weights::Dense(weights) => level.run(MultiplyDense {
                     weights,
                     tiles,
@@ -140,6 +152,7 @@ impl Projection {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Forms {
     quantised: bool,
+    remainders: bool,
     plain: bool,
 }
 
@@ -151,6 +164,8 @@ pub(super) struct Activations {
     width: usize,
     /// `[panel][block]`.
     quantised: Vec<PanelBlock>,
+    /// Like these, where activations have sixteen bits.
+    remainders: Vec<Remainder>,
     /// `[panel][column]`.
     plain: Vec<[f32; PANEL]>,
     /// Rows on their way here, `[token][padded width]`.
@@ -189,10 +204,14 @@ impl Activations {
         let panels = tokens.div_ceil(PANEL);
         (self.tokens, self.width) = (tokens, width);
         grow(&mut self.rows, tokens * stride);
+        let blocks = stride / BLOCK;
         let quantised = forms.quantised.then(|| {
-            let len = panels * stride / BLOCK;
-            grow(&mut self.quantised, len);
-            Chunks::new(&mut self.quantised[..len], stride / BLOCK)
+            grow(&mut self.quantised, panels * blocks);
+            Chunks::new(&mut self.quantised[..panels * blocks], blocks)
+        });
+        let remainders = forms.remainders.then(|| {
+            grow(&mut self.remainders, panels * blocks);
+            Chunks::new(&mut self.remainders[..panels * blocks], blocks)
         });
         let plain = forms.plain.then(|| {
             grow(&mut self.plain, panels * width);
@@ -202,19 +221,34 @@ impl Activations {
             Chunks::new(all, PANEL * x_stride),
             Chunks::new(&mut self.rows[..tokens * stride], PANEL * stride),
         );
-        let forms = (Wanted::new(quantised, panels), Wanted::new(plain, panels));
-        pool.each((rows, forms), |panel, ((xs, rows), (mut q, mut plain))| {
-            let xs = xs.chunks_exact_mut(x_stride);
-            for (token, (x, row)) in xs.zip(rows.chunks_exact_mut(stride)).enumerate() {
-                make(PANEL * panel + token, x, row);
-                if let Some(panel) = q.as_deref_mut() {
-                    level.run(Quantise { row, panel, token });
+        let forms = (
+            (
+                Wanted::new(quantised, panels),
+                Wanted::new(remainders, panels),
+            ),
+            Wanted::new(plain, panels),
+        );
+        pool.each(
+            (rows, forms),
+            |panel, ((xs, rows), ((mut q, mut left), mut plain))| {
+                let xs = xs.chunks_exact_mut(x_stride);
+                for (token, (x, row)) in xs.zip(rows.chunks_exact_mut(stride)).enumerate() {
+                    make(PANEL * panel + token, x, row);
+                    if let Some(panel) = q.as_deref_mut() {
+                        let remainders = left.as_deref_mut();
+                        level.run(Quantise {
+                            row,
+                            panel,
+                            remainders,
+                            token,
+                        });
+                    }
+                    if let Some(panel) = plain.as_deref_mut() {
+                        spread(row, panel, token);
+                    }
                 }
-                if let Some(panel) = plain.as_deref_mut() {
-                    spread(row, panel, token);
-                }
-            }
-        });
+            },
+        );
     }
 }
 

@@ -5,10 +5,11 @@ use std::{cell::RefCell, sync::Arc};
 use super::{
     CpuExecutor, CpuOptions, Decoder, Embeddings, Instructions, KvElement,
     attention::{Attention, Heads},
-    kernels::{Level, attention::HEAD_DIM_MAX, pool::Pool},
+    kernels::{Level, attention::HEAD_DIM_MAX, memory::Arena, pool::Pool},
     kv::{KvShape, Store},
     layer::Layer,
     linear::padded,
+    pack::Packer,
     rotary::Rotations,
     step::Workspace,
     threads::physical_cores,
@@ -42,8 +43,11 @@ pub(super) fn load<E: KvElement>(
         weights: Weights {
             tensors: Checked(tensors),
             quantize: options.quantize,
-            exact: options.exact,
-            pool: RefCell::new(pool),
+            bits: options.activation_bits,
+            packer: RefCell::new(Packer {
+                pool,
+                arena: Arena::new(),
+            }),
         },
         ropes: distinct_ropes(spec),
     };
@@ -58,7 +62,7 @@ pub(super) fn load<E: KvElement>(
         level,
         store: Arc::new(Store::new(shape)),
         rotations: Rotations::new(&loader.ropes, spec.head_dim),
-        pool: loader.weights.pool.into_inner(),
+        pool: loader.weights.packer.into_inner().pool,
         decoder,
         work: Workspace::default(),
     })

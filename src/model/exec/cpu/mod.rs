@@ -88,6 +88,17 @@ pub enum Quantize {
     Q4,
 }
 
+/// How finely activations are quantised before they meet quantised weights: in blocks of 32 with a
+/// scale.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ActivationBits {
+    /// 8 bits, as most engines do.
+    #[default]
+    Eight,
+    /// 16 bits: what comes out is that of 32-bit floats, to rounding.
+    Sixteen,
+}
+
 /// How a model is loaded.
 #[derive(Clone, Copy, Default)]
 pub struct CpuOptions<'a> {
@@ -95,9 +106,8 @@ pub struct CpuOptions<'a> {
     pub threads: Option<usize>,
     /// What plain weights are quantised to; `None` leaves them as they are.
     pub quantize: Option<Quantize>,
-    /// Whether quantised weights become 32-bit floats, and activations stay such: several times the
-    /// bytes and the time, for models whose likeliest tokens are nearly ties.
-    pub exact: bool,
+    /// How finely activations are quantised, where weights are.
+    pub activation_bits: ActivationBits,
     /// The instructions to use; `None` takes the fastest there are.
     pub instructions: Option<Instructions>,
     /// Told after each layer how many are loaded, and of how many.

@@ -1,9 +1,12 @@
 //! Rows of blocks → tiles of sixteen rows, as the kernels read them.
 
+use std::io;
+
 use half::f16;
 
 use super::kernels::{
     dense::Numbers,
+    memory::{Arena, Plain, Slice},
     parts::{Chunks, Wanted},
     pool::Pool,
     quantised::{Line, Packing, Quantised, Scales},
@@ -38,24 +41,33 @@ pub(super) struct Format {
     pub(super) half_precision: bool,
 }
 
+/// What packing takes: threads, and memory for what is packed.
+pub(super) struct Packer {
+    pub(super) pool: Pool,
+    pub(super) arena: Arena,
+}
+
 /// Packs what `part_of` gives for a row and a block.
+///
+/// # Errors
+/// When there is no memory for it.
 pub(super) fn quantised(
-    pool: &mut Pool,
+    packer: &mut Packer,
     shape: Shape,
     format: Format,
     part_of: impl Fn(usize, usize) -> BlockPart + Sync,
-) -> Quantised {
+) -> io::Result<Quantised> {
     let (lines, scales, mins) = match format.half_precision {
         true => {
-            let (lines, scales, mins) = tiles::<f16>(pool, shape, format, part_of);
+            let (lines, scales, mins) = tiles::<f16>(packer, shape, format, part_of)?;
             (lines, Scales::F16(scales), mins.map(Scales::F16))
         }
         false => {
-            let (lines, scales, mins) = tiles::<f32>(pool, shape, format, part_of);
+            let (lines, scales, mins) = tiles::<f32>(packer, shape, format, part_of)?;
             (lines, Scales::F32(scales), mins.map(Scales::F32))
         }
     };
-    Quantised {
+    Ok(Quantised {
         packing: format.packing,
         tiles: shape.tiles(),
         blocks: shape.blocks(),
@@ -63,11 +75,11 @@ pub(super) fn quantised(
         lines,
         scales,
         mins,
-    }
+    })
 }
 
 /// A type of scales.
-trait Scale: Copy + Default + Send + Sync {
+trait Scale: Copy {
     fn of(value: f32) -> Self;
 }
 
@@ -83,19 +95,25 @@ impl Scale for f32 {
     }
 }
 
-type Tiles<T> = (Vec<Line>, Vec<[T; LANES]>, Option<Vec<[T; LANES]>>);
+type Tiles<T> = (Slice<Line>, Slice<[T; LANES]>, Option<Slice<[T; LANES]>>);
 
 fn tiles<T: Scale>(
-    pool: &mut Pool,
+    Packer { pool, arena }: &mut Packer,
     shape: Shape,
     format: Format,
     part_of: impl Fn(usize, usize) -> BlockPart + Sync,
-) -> Tiles<T> {
+) -> io::Result<Tiles<T>>
+where
+    [T; LANES]: Plain,
+{
     let (packing, blocks, tiles) = (format.packing, shape.blocks(), shape.tiles());
     let (line_count, group_count) = (blocks * packing.lines(), blocks * packing.groups());
-    let mut lines = vec![Line([0; 64]); tiles * line_count];
-    let mut scales = vec![[T::default(); LANES]; tiles * group_count];
-    let mut mins = format.has_mins.then(|| scales.clone());
+    let mut lines = arena.zeroed(tiles * line_count)?;
+    let mut scales: Slice<[T; LANES]> = arena.zeroed(tiles * group_count)?;
+    let mut mins = match format.has_mins {
+        true => Some(arena.zeroed::<[T; LANES]>(tiles * group_count)?),
+        false => None,
+    };
     let parts = (
         (
             Chunks::new(&mut lines, line_count),
@@ -122,7 +140,7 @@ fn tiles<T: Scale>(
             }
         }
     });
-    (lines, scales, mins)
+    Ok((lines, scales, mins))
 }
 
 /// Puts a row's quants into its lane of a block, whose bytes are 0. The layouts are drawn at
@@ -154,14 +172,20 @@ fn put(lines: &mut [Line], lane: usize, quants: &[u8; PART], packing: Packing) {
 }
 
 /// Numbers `[row][column]` → tiles.
-pub(super) fn dense<T: Copy + Default + Send + Sync>(
-    pool: &mut Pool,
+///
+/// # Errors
+/// When there is no memory for them.
+pub(super) fn dense<T>(
+    Packer { pool, arena }: &mut Packer,
     shape: Shape,
-    wrap: fn(Vec<[T; LANES]>) -> Numbers,
+    wrap: fn(Slice<[T; LANES]>) -> Numbers,
     number: impl Fn(usize) -> T + Sync,
-) -> Numbers {
+) -> io::Result<Numbers>
+where
+    [T; LANES]: Plain,
+{
     let columns = shape.columns;
-    let mut all = vec![[T::default(); LANES]; shape.tiles() * columns];
+    let mut all: Slice<[T; LANES]> = arena.zeroed(shape.tiles() * columns)?;
     pool.each(Chunks::new(&mut all, columns), |tile, tile_columns| {
         for lane in 0..LANES.min(shape.rows - tile * LANES) {
             let first = (tile * LANES + lane) * columns;
@@ -170,5 +194,5 @@ pub(super) fn dense<T: Copy + Default + Send + Sync>(
             }
         }
     });
-    wrap(all)
+    Ok(wrap(all))
 }

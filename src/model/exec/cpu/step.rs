@@ -46,7 +46,7 @@ impl<E: KvElement> CpuExecutor<E> {
         if slots.is_empty() {
             return Ok(());
         }
-        self.prepare(slots);
+        self.prepare(slots)?;
         let mut step = Step {
             level: self.level,
             pool: &mut self.pool,
@@ -70,7 +70,7 @@ impl<E: KvElement> CpuExecutor<E> {
     }
 
     /// Makes room in the memories, and what all layers share.
-    fn prepare(&mut self, slots: &mut [Slot<'_, CpuKv<E>>]) {
+    fn prepare(&mut self, slots: &mut [Slot<'_, CpuKv<E>>]) -> Result<(), ExecError> {
         let Workspace {
             attention,
             tokens,
@@ -80,7 +80,9 @@ impl<E: KvElement> CpuExecutor<E> {
         tokens.clear();
         wanted.clear();
         for slot in slots.iter_mut() {
-            slot.kv.extend(slot.tokens.len());
+            slot.kv
+                .extend(slot.tokens.len())
+                .map_err(|error| ExecError(format!("there is no memory for tokens: {error}")))?;
             tokens.extend_from_slice(slot.tokens);
             if slot.wants_logits {
                 wanted.push(tokens.len() - 1);
@@ -91,6 +93,7 @@ impl<E: KvElement> CpuExecutor<E> {
             .flat_map(|slot| slot.kv.len() - slot.tokens.len()..slot.kv.len());
         self.rotations.prepare(&positions);
         attention.cut(slots, self.decoder.heads);
+        Ok(())
     }
 }
 

@@ -6,16 +6,15 @@ use std::cell::RefCell;
 use half::f16;
 
 use super::{
-    Quantize,
+    ActivationBits, Quantize,
     kernels::{
         dense::{Dense, Numbers},
-        pool::Pool,
         quantised::Packing,
         simd::LANES,
     },
     linear::{Linear, Projection, padded},
     matrix::{Matrix, Weights as Elements},
-    pack::{self, Format, Shape},
+    pack::{self, Format, Packer, Shape},
 };
 use crate::{
     load::{BlockPart, BlockType, Encoding, LoadError, MlxQuantization, PART},
@@ -24,13 +23,12 @@ use crate::{
 
 type Result<T> = std::result::Result<T, LoadError>;
 
-/// A model's tensors, and threads to pack them.
+/// A model's tensors, and what packs them.
 pub(super) struct Weights<'a> {
     pub(super) tensors: Checked<'a>,
     pub(super) quantize: Option<Quantize>,
-    /// Whether quantised weights become 32-bit floats.
-    pub(super) exact: bool,
-    pub(super) pool: RefCell<Pool>,
+    pub(super) bits: ActivationBits,
+    pub(super) packer: RefCell<Packer>,
 }
 
 impl Weights<'_> {
@@ -43,7 +41,8 @@ impl Weights<'_> {
     ) -> Result<Projection> {
         let linear = |&(name, rows): &(&str, usize)| self.linear(name, rows, columns, has_bias);
         let linears = parts.iter().map(linear).collect::<Result<_>>()?;
-        Ok(Projection::new(linears, self.pool.borrow().threads()))
+        let threads = self.packer.borrow().pool.threads();
+        Ok(Projection::new(linears, self.bits, threads))
     }
 
     fn linear(&self, name: &str, rows: usize, columns: usize, has_bias: bool) -> Result<Linear> {
@@ -78,7 +77,6 @@ impl Weights<'_> {
             .info(&weight)
             .map_or(Encoding::F32, |info| info.encoding);
         let weights = match (encoding, self.tensors.0.quantization(&weight)) {
-            (Encoding::Block(_), _) | (_, Some(_)) if self.exact => self.decoded(&weight, shape)?,
             (Encoding::Block(block_type), _) => self.blocks(&weight, shape, block_type)?,
             (_, Some(how)) => self.packed_words(name, shape, how)?,
             (encoding, None) => match self.quantize {
@@ -124,7 +122,7 @@ impl Weights<'_> {
             part.quants.iter_mut().for_each(|quant| *quant += moved);
             part
         };
-        Ok(self.quantised(shape, format, part_of))
+        self.quantised(shape, format, part_of)
     }
 
     /// MLX's packed words.
@@ -163,7 +161,7 @@ impl Weights<'_> {
                 mins: [mins[group]; 2],
             }
         };
-        Ok(self.quantised(shape, format, part_of))
+        self.quantised(shape, format, part_of)
     }
 
     fn quantised(
@@ -171,9 +169,11 @@ impl Weights<'_> {
         shape: Shape,
         format: Format,
         part_of: impl Fn(usize, usize) -> BlockPart + Sync,
-    ) -> Elements {
-        let pool = &mut self.pool.borrow_mut();
-        Elements::Quantised(pack::quantised(pool, shape, format, part_of))
+    ) -> Result<Elements> {
+        let packer = &mut self.packer.borrow_mut();
+        let packed =
+            pack::quantised(packer, shape, format, part_of).map_err(|error| no_memory(&error))?;
+        Ok(Elements::Quantised(packed))
     }
 
     /// Plain numbers, quantised here.
@@ -200,25 +200,13 @@ impl Weights<'_> {
                 Quantize::Q4 => quantize_4(&values),
             }
         };
-        Ok(self.quantised(shape, format, part_of))
-    }
-
-    /// Quantised numbers as 32-bit floats.
-    fn decoded(&self, name: &str, shape: Shape) -> Result<Elements> {
-        let mut values = vec![0.0; shape.rows * shape.columns];
-        self.tensors.0.read_f32(name, &mut values)?;
-        let pool = &mut self.pool.borrow_mut();
-        Ok(Elements::Dense(Dense {
-            tiles: shape.tiles(),
-            columns: shape.columns,
-            numbers: pack::dense(pool, shape, Numbers::F32, |i| values[i]),
-        }))
+        self.quantised(shape, format, part_of)
     }
 
     /// Plain numbers, as they are.
     fn plain(&self, name: &str, shape: Shape, encoding: Encoding) -> Result<Elements> {
         let bytes = self.tensors.0.bytes(name)?;
-        let pool = &mut self.pool.borrow_mut();
+        let packer = &mut self.packer.borrow_mut();
         let size = encoding.block().bytes;
         if bytes.len() != shape.rows * shape.columns * size {
             return Err(self
@@ -228,23 +216,30 @@ impl Weights<'_> {
         let two = |i: usize| [bytes[2 * i], bytes[2 * i + 1]];
         let four = |i: usize| [two(2 * i), two(2 * i + 1)].as_flattened().try_into();
         let numbers = match encoding {
-            Encoding::F16 => pack::dense(pool, shape, Numbers::F16, |i| f16::from_le_bytes(two(i))),
-            Encoding::Bf16 => {
-                pack::dense(pool, shape, Numbers::Bf16, |i| u16::from_le_bytes(two(i)))
+            Encoding::F16 => {
+                pack::dense(packer, shape, Numbers::F16, |i| f16::from_le_bytes(two(i)))
             }
-            Encoding::F32 => pack::dense(pool, shape, Numbers::F32, |i| {
+            Encoding::Bf16 => {
+                pack::dense(packer, shape, Numbers::Bf16, |i| u16::from_le_bytes(two(i)))
+            }
+            Encoding::F32 => pack::dense(packer, shape, Numbers::F32, |i| {
                 f32::from_le_bytes(four(i).unwrap_or_default())
             }),
             Encoding::U32 | Encoding::Block(_) => {
                 return Err(self.tensors.wrong(name, "does not hold plain numbers"));
             }
-        };
+        }
+        .map_err(|error| no_memory(&error))?;
         Ok(Elements::Dense(Dense {
             tiles: shape.tiles(),
             columns: shape.columns,
             numbers,
         }))
     }
+}
+
+fn no_memory(error: &std::io::Error) -> LoadError {
+    LoadError(format!("there is no memory for the weights: {error}"))
 }
 
 /// Element `index` of a little-endian stream of elements of so many bits.

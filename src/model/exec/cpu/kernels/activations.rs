@@ -13,6 +13,10 @@
 //!
 //! Part 0 is all 32 columns, parts 1 and 2 are their halves.
 //!
+//! Eight bits leave up to half a step of each activation. Where that matters, a second block takes
+//! it as 254ths of a step, in the same places: then an activation has sixteen bits, and the sums
+//! are of both.
+//!
 //! As plain numbers, a panel has for each column the numbers of its eight tokens. Places of a panel
 //! that no token fills hold anything: nothing that is computed from them is kept.
 
@@ -27,17 +31,34 @@ pub(in crate::model::exec::cpu) const PANEL: usize = 8;
 /// Largest quant of an activation; the smallest one is its opposite.
 const QUANT_MAX: f32 = 127.0;
 
+/// Steps of a remainder in a step of an activation: half of one becomes [`QUANT_MAX`].
+pub(super) const FINE: f32 = 2.0 * QUANT_MAX;
+
 /// The largest magnitude of a block that counts as 0: its reciprocal still is a number.
 const MAGNITUDE_ZERO: f32 = 1e-30;
+
+/// Bytes for 32 columns of eight tokens, `[four columns][token]`.
+pub(super) type Quants = [[[i8; 4]; PANEL]; 8];
+
+/// Numbers for the parts of a block, `[part][token]`.
+pub(super) type OfParts<T> = [[T; PANEL]; 3];
 
 /// 32 columns of eight tokens, quantised.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C, align(32))]
 pub(in crate::model::exec::cpu) struct PanelBlock {
-    pub(in crate::model::exec::cpu) quants: [[[i8; 4]; PANEL]; 8],
-    pub(in crate::model::exec::cpu) scales: [f32; PANEL],
-    pub(in crate::model::exec::cpu) sums: [[f32; PANEL]; 3],
-    pub(in crate::model::exec::cpu) shifts: [[i32; PANEL]; 3],
+    pub(super) quants: Quants,
+    pub(super) scales: [f32; PANEL],
+    pub(super) sums: OfParts<f32>,
+    pub(super) shifts: OfParts<i32>,
+}
+
+/// What the quants of a block leave of its activations.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C, align(32))]
+pub(in crate::model::exec::cpu) struct Remainder {
+    pub(super) quants: Quants,
+    pub(super) shifts: OfParts<i32>,
 }
 
 /// Quantises one token's activations into its place in a panel: for each block the scale with which
@@ -47,6 +68,8 @@ pub(in crate::model::exec::cpu) struct Quantise<'a> {
     pub(in crate::model::exec::cpu) row: &'a [f32],
     /// The blocks of the panel.
     pub(in crate::model::exec::cpu) panel: &'a mut [PanelBlock],
+    /// The same blocks' remainders, where they are wanted.
+    pub(in crate::model::exec::cpu) remainders: Option<&'a mut [Remainder]>,
     /// The token's place in the panel.
     pub(in crate::model::exec::cpu) token: usize,
 }
@@ -55,37 +78,67 @@ impl Kernel for Quantise<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
+    fn run<S: Simd>(mut self, s: S) {
         assert_eq!(self.row.len(), self.panel.len() * BLOCK);
         assert!(self.token < PANEL);
-        for (values, block) in self.row.as_chunks::<BLOCK>().0.iter().zip(self.panel) {
+        for (index, values) in self.row.as_chunks::<BLOCK>().0.iter().enumerate() {
             let halves = values.as_chunks::<LANES>().0;
             let values = [s.load(&halves[0]), s.load(&halves[1])];
             let magnitude = s.largest(s.max(s.abs(values[0]), s.abs(values[1])));
-            let scale = magnitude / QUANT_MAX;
-            let mut totals = [0; 3];
             let factor = if magnitude <= MAGNITUDE_ZERO {
                 0.0
             } else {
                 QUANT_MAX / magnitude
             };
-            for (half, values) in values.into_iter().enumerate() {
-                let quants = s.float_to_int(s.mul(values, s.splat(factor)));
-                totals[1 + half] = s.sum_int(quants);
-                let mut bytes = [0; LANES];
-                s.store_i8(quants, &mut bytes);
-                for (v, four) in bytes.as_chunks::<4>().0.iter().enumerate() {
-                    block.quants[4 * half + v][self.token] = *four;
+            let steps = values.map(|values| s.mul(values, s.splat(factor)));
+            let quants = steps.map(|steps| s.float_to_int(steps));
+            let block = &mut self.panel[index];
+            let mut totals = place(s, quants, self.token, &mut block.quants, &mut block.shifts)
+                .map(|t| t as f32);
+            if let Some(remainders) = &mut self.remainders {
+                let left = [0, 1].map(|half| s.sub(steps[half], s.int_to_float(quants[half])));
+                let quants = left.map(|left| s.float_to_int(s.mul(left, s.splat(FINE))));
+                let Remainder {
+                    quants: places,
+                    shifts,
+                } = &mut remainders[index];
+                let fine = place(s, quants, self.token, places, shifts);
+                for (total, fine) in totals.iter_mut().zip(fine) {
+                    *total += fine as f32 / FINE;
                 }
             }
-            totals[0] = totals[1] + totals[2];
+            let scale = magnitude / QUANT_MAX;
             block.scales[self.token] = scale;
-            for (part, total) in totals.into_iter().enumerate() {
-                block.sums[part][self.token] = scale * total as f32;
-                block.shifts[part][self.token] = -128 * total;
+            for (sums, total) in block.sums.iter_mut().zip(totals) {
+                sums[self.token] = scale * total;
             }
         }
     }
+}
+
+/// Puts a token's quants into their places; gives their sum for each part.
+#[inline(always)]
+fn place<S: Simd>(
+    s: S,
+    quants: [S::I; 2],
+    token: usize,
+    places: &mut Quants,
+    shifts: &mut OfParts<i32>,
+) -> [i32; 3] {
+    let mut totals = [0; 3];
+    for (half, quants) in quants.into_iter().enumerate() {
+        totals[1 + half] = s.sum_int(quants);
+        let mut bytes = [0; LANES];
+        s.store_i8(quants, &mut bytes);
+        for (v, four) in bytes.as_chunks::<4>().0.iter().enumerate() {
+            places[4 * half + v][token] = *four;
+        }
+    }
+    totals[0] = totals[1] + totals[2];
+    for (shifts, total) in shifts.iter_mut().zip(totals) {
+        shifts[token] = -128 * total;
+    }
+    totals
 }
 
 /// Puts one token's activations into its place in a panel of plain numbers.

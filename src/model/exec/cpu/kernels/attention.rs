@@ -1,7 +1,8 @@
 //! Attention of a few query heads that share one key head, over the pages of one sequence.
 //!
-//! A page holds, for each layer and key head, 32 tokens: their keys with the tokens across, so that
-//! one vector has the same element of sixteen keys, and their values with the elements across.
+//! Pages are made of strips. A strip holds, for a layer and a key head, 32 tokens: their keys with
+//! the tokens across, so that one vector has the same element of sixteen keys, and their values with
+//! the elements across.
 //!
 //! ```text
 //!  keys      token 0 … 15 | 16 … 31        values     element 0 … 15 | 16 … 31 | …
@@ -23,8 +24,8 @@ use half::f16;
 
 use super::simd::{Kernel, LANES, Simd, exp, soft_cap};
 
-/// Tokens of a page.
-pub(in crate::model::exec::cpu) const PAGE: usize = 32;
+/// Tokens of a strip.
+pub(in crate::model::exec::cpu) const STRIP: usize = 32;
 /// Tokens of a segment.
 pub(in crate::model::exec::cpu) const SEGMENT: usize = 256;
 /// Largest width of a head.
@@ -74,7 +75,7 @@ pub(in crate::model::exec::cpu) struct Pair<E>(pub(in crate::model::exec::cpu) [
 /// Elements of a pair of vectors. Heads are padded to whole pairs.
 pub(in crate::model::exec::cpu) const PAIR: usize = 2 * LANES;
 
-/// What a page holds for one layer and key head.
+/// Keys and values of 32 tokens for one layer and key head.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::model::exec::cpu) struct Strip<'a, E> {
     /// `[element]`, of all tokens.
@@ -116,8 +117,8 @@ pub(in crate::model::exec::cpu) struct Attend<'a, P> {
     pub(in crate::model::exec::cpu) dim: usize,
     /// Scaled queries, `[row][dim]`.
     pub(in crate::model::exec::cpu) queries: &'a [f32],
-    /// Gives the page of a number.
-    pub(in crate::model::exec::cpu) pages: P,
+    /// Gives the strip of a number, counted from the start of the sequence.
+    pub(in crate::model::exec::cpu) strips: P,
     /// `[row][dim]`.
     pub(in crate::model::exec::cpu) out: &'a mut [f32],
 }
@@ -146,7 +147,7 @@ impl<'a, 'p, E: Element, P: Fn(usize) -> Strip<'p, E>> Kernel for Attend<'a, P> 
                     rows: rows.clone(),
                     number,
                 };
-                let found = segment.attend(s, &queries, &self.pages, &mut sums);
+                let found = segment.attend(s, &queries, &self.strips, &mut sums);
                 for (row, out) in out.chunks_exact_mut(self.dim).enumerate() {
                     let sums = &sums[row * self.dim..(row + 1) * self.dim];
                     states[row].join(s, found[row], sums, out);
@@ -175,7 +176,7 @@ impl<'a, 'p, E: Element, P: Fn(usize) -> Strip<'p, E>> Kernel for AttendSegment<
             sight,
             dim,
             queries,
-            pages,
+            strips,
             out,
         } = self.whole;
         let rows = queries.len() / dim;
@@ -192,7 +193,7 @@ impl<'a, 'p, E: Element, P: Fn(usize) -> Strip<'p, E>> Kernel for AttendSegment<
                 number: self.number,
             };
             take(&queries[rows.start * dim..rows.end * dim], dim, &mut taken);
-            let found = segment.attend(s, &taken, &pages, &mut sums);
+            let found = segment.attend(s, &taken, &strips, &mut sums);
             for row in rows.clone() {
                 let local = row - rows.start;
                 let out = &mut out[row * (dim + STATE)..(row + 1) * (dim + STATE)];
@@ -277,19 +278,6 @@ impl State {
     }
 }
 
-/// Asks for the values of a page, which are needed once all scores are there, and for the keys of
-/// the next one: pages lie apart, so that the processor does not see by itself what comes next. Many
-/// queries at once give it the time to wait.
-#[inline(always)]
-fn ask_for<S: Simd, E: Element>(s: S, now: Strip<'_, E>, next: Option<Strip<'_, E>>) {
-    for pair in now.values {
-        s.prefetch(pair);
-    }
-    for pair in next.iter().flat_map(|strip| strip.keys) {
-        s.prefetch(pair);
-    }
-}
-
 /// Up to eight rows over one segment.
 struct Segment {
     sight: Sight,
@@ -319,18 +307,22 @@ impl Segment {
         &self,
         s: S,
         queries: &Queries,
-        pages: &impl Fn(usize) -> Strip<'p, E>,
+        strips: &impl Fn(usize) -> Strip<'p, E>,
         sums: &mut [f32],
     ) -> [State; ROWS] {
         let mut scores = [[f32::NEG_INFINITY; SEGMENT]; ROWS];
         let count = self.rows.len();
-        let width = count.next_power_of_two().min(S::COLUMNS);
+        let width = match count {
+            3 if S::COLUMNS > 3 => 3,
+            _ => count.next_power_of_two().min(S::COLUMNS),
+        };
         for at in 0..count.div_ceil(width) {
             match width {
-                1 => self.score::<S, E, 1>(s, at, queries, pages, &mut scores),
-                2 => self.score::<S, E, 2>(s, at, queries, pages, &mut scores),
-                4 => self.score::<S, E, 4>(s, at, queries, pages, &mut scores),
-                _ => self.score::<S, E, 8>(s, at, queries, pages, &mut scores),
+                1 => self.score::<S, E, 1>(s, at, queries, strips, &mut scores),
+                2 => self.score::<S, E, 2>(s, at, queries, strips, &mut scores),
+                3 => self.score::<S, E, 3>(s, at, queries, strips, &mut scores),
+                4 => self.score::<S, E, 4>(s, at, queries, strips, &mut scores),
+                _ => self.score::<S, E, 8>(s, at, queries, strips, &mut scores),
             }
         }
         let mut states = [State::NONE; ROWS];
@@ -340,10 +332,11 @@ impl Segment {
         }
         for at in 0..count.div_ceil(width) {
             match width {
-                1 => self.mix::<S, E, 1>(s, at, &scores, pages, sums),
-                2 => self.mix::<S, E, 2>(s, at, &scores, pages, sums),
-                4 => self.mix::<S, E, 4>(s, at, &scores, pages, sums),
-                _ => self.mix::<S, E, 8>(s, at, &scores, pages, sums),
+                1 => self.mix::<S, E, 1>(s, at, &scores, strips, sums),
+                2 => self.mix::<S, E, 2>(s, at, &scores, strips, sums),
+                3 => self.mix::<S, E, 3>(s, at, &scores, strips, sums),
+                4 => self.mix::<S, E, 4>(s, at, &scores, strips, sums),
+                _ => self.mix::<S, E, 8>(s, at, &scores, strips, sums),
             }
         }
         states
@@ -368,6 +361,12 @@ impl Segment {
         keys.start / LANES..keys.end.div_ceil(LANES)
     }
 
+    /// The strips of the segment that any row sees keys of.
+    fn strips(&self) -> Range<usize> {
+        let keys = self.keys();
+        keys.start / STRIP..keys.end.div_ceil(STRIP)
+    }
+
     /// The scores of rows `N · at` and following: queries times keys.
     #[inline(always)]
     fn score<'p, S: Simd, E: Element, const N: usize>(
@@ -375,32 +374,31 @@ impl Segment {
         s: S,
         at: usize,
         queries: &Queries,
-        pages: &impl Fn(usize) -> Strip<'p, E>,
+        strips: &impl Fn(usize) -> Strip<'p, E>,
         scores: &mut Scores,
     ) {
         let queries = &queries.as_chunks::<N>().0[at];
-        for vector in self.vectors() {
-            let page = self.number * (SEGMENT / PAGE) + vector / 2;
-            let strip = pages(page);
-            assert_eq!(strip.keys.len(), self.dim);
-            if N < ROWS && vector % 2 == 0 {
-                let has_next = vector + 2 < self.vectors().end;
-                ask_for(s, strip, has_next.then(|| pages(page + 1)));
-            }
-            let mut sums = [s.splat(0.0); N];
-            for (element, keys) in strip.keys.iter().enumerate() {
-                let keys = E::load(s, &keys.0[vector % 2]);
-                for (sum, query) in sums.iter_mut().zip(queries) {
-                    *sum = s.fma(s.splat(query[element % HEAD_DIM_MAX]), keys, *sum);
+        for strip in self.strips() {
+            let keys = strips(self.number * (SEGMENT / STRIP) + strip).keys;
+            assert_eq!(keys.len(), self.dim);
+            let mut sums = [[s.splat(0.0); N]; 2];
+            for (element, keys) in keys.iter().enumerate() {
+                let keys = [E::load(s, &keys.0[0]), E::load(s, &keys.0[1])];
+                for (c, query) in queries.iter().enumerate() {
+                    let query = s.splat(query[element % HEAD_DIM_MAX]);
+                    sums[0][c] = s.fma(query, keys[0], sums[0][c]);
+                    sums[1][c] = s.fma(query, keys[1], sums[1][c]);
                 }
             }
-            for (row, sum) in sums.into_iter().enumerate() {
-                let sum = match self.sight.soft_cap {
-                    Some(cap) => soft_cap(s, sum, cap),
-                    None => sum,
-                };
-                let row = &mut scores[(N * at + row) % ROWS];
-                s.store(sum, &mut row.as_chunks_mut::<LANES>().0[vector]);
+            for (half, sums) in sums.into_iter().enumerate() {
+                for (row, sum) in sums.into_iter().enumerate() {
+                    let sum = match self.sight.soft_cap {
+                        Some(cap) => soft_cap(s, sum, cap),
+                        None => sum,
+                    };
+                    let row = &mut scores[(N * at + row) % ROWS];
+                    s.store(sum, &mut row.as_chunks_mut::<LANES>().0[2 * strip + half]);
+                }
             }
         }
     }
@@ -442,32 +440,36 @@ impl Segment {
         s: S,
         at: usize,
         weights: &Scores,
-        pages: &impl Fn(usize) -> Strip<'p, E>,
+        strips: &impl Fn(usize) -> Strip<'p, E>,
         sums: &mut [f32],
     ) {
         let across = self.dim / PAIR;
         let weights = &weights.as_chunks::<N>().0[at];
         let keys = self.keys();
-        for element in 0..self.dim / LANES {
-            let mut mixed = [s.splat(0.0); N];
-            for page in keys.start / PAGE..keys.end.div_ceil(PAGE) {
-                let strip = pages(self.number * (SEGMENT / PAGE) + page);
-                assert_eq!(strip.values.len(), PAGE * across);
-                let first = page * PAGE;
-                for key in keys.start.max(first)..keys.end.min(first + PAGE) {
-                    let pair = &strip.values[(key - first) * across + element / 2];
-                    let values = E::load(s, &pair.0[element % 2]);
-                    for (sum, weights) in mixed.iter_mut().zip(weights) {
-                        *sum = s.fma(s.splat(weights[key % SEGMENT]), values, *sum);
+        for pair in 0..across {
+            let mut mixed = [[s.splat(0.0); N]; 2];
+            for strip in self.strips() {
+                let values = strips(self.number * (SEGMENT / STRIP) + strip).values;
+                assert_eq!(values.len(), STRIP * across);
+                let first = strip * STRIP;
+                for key in keys.start.max(first)..keys.end.min(first + STRIP) {
+                    let pair = &values[(key - first) * across + pair];
+                    let values = [E::load(s, &pair.0[0]), E::load(s, &pair.0[1])];
+                    for (c, weights) in weights.iter().enumerate() {
+                        let weight = s.splat(weights[key % SEGMENT]);
+                        mixed[0][c] = s.fma(weight, values[0], mixed[0][c]);
+                        mixed[1][c] = s.fma(weight, values[1], mixed[1][c]);
                     }
                 }
             }
-            for (row, sum) in mixed.into_iter().enumerate() {
-                let row = N * at + row;
-                if row < self.rows.len() {
-                    let place = row * self.dim + element * LANES;
-                    let out = &mut sums[place..place + LANES];
-                    s.store(sum, &mut out.as_chunks_mut::<LANES>().0[0]);
+            for (half, mixed) in mixed.into_iter().enumerate() {
+                for (row, sum) in mixed.into_iter().enumerate() {
+                    let row = N * at + row;
+                    if row < self.rows.len() {
+                        let place = row * self.dim + pair * PAIR + half * LANES;
+                        let out = &mut sums[place..place + LANES];
+                        s.store(sum, &mut out.as_chunks_mut::<LANES>().0[0]);
+                    }
                 }
             }
         }

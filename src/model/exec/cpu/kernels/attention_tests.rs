@@ -6,19 +6,19 @@ use rand_chacha::ChaCha8Rng;
 
 use super::{
     Level,
-    attention::{Attend, AttendSegment, Element, Join, PAGE, PAIR, Pair, STATE, Sight, Strip},
+    attention::{Attend, AttendSegment, Element, Join, PAIR, Pair, STATE, STRIP, Sight, Strip},
     rows::Remember,
 };
 
-/// Keys and values of a page.
-type Page<E> = (Vec<Pair<E>>, Vec<Pair<E>>);
+/// Keys and values of a strip.
+type Keys<E> = (Vec<Pair<E>>, Vec<Pair<E>>);
 
-/// A sequence's keys and values, plainly and in pages.
+/// A sequence's keys and values, plainly and in strips.
 struct Memory<E> {
     dim: usize,
     keys: Vec<Vec<f32>>,
     values: Vec<Vec<f32>>,
-    pages: Vec<Page<E>>,
+    strips: Vec<Keys<E>>,
 }
 
 impl<E: Element> Memory<E> {
@@ -29,32 +29,32 @@ impl<E: Element> Memory<E> {
         };
         let keys: Vec<_> = (0..tokens).map(|_| row()).collect();
         let values: Vec<_> = (0..tokens).map(|_| row()).collect();
-        let empty = || vec![Pair([[E::default(); 16]; 2]); dim * PAGE / PAIR];
-        let mut pages: Vec<_> = (0..tokens.div_ceil(PAGE))
+        let empty = || vec![Pair([[E::default(); 16]; 2]); dim * STRIP / PAIR];
+        let mut strips: Vec<_> = (0..tokens.div_ceil(STRIP))
             .map(|_| (empty(), empty()))
             .collect();
         for (position, (key, value)) in keys.iter().zip(&values).enumerate() {
-            let (page_keys, page_values) = &mut pages[position / PAGE];
-            let token = position % PAGE;
+            let (strip_keys, strip_values) = &mut strips[position / STRIP];
+            let token = position % STRIP;
             let across = dim / PAIR;
             Level::all()[0].run(Remember {
                 key,
                 value,
                 token,
-                keys: page_keys,
-                values: &mut page_values[token * across..(token + 1) * across],
+                keys: strip_keys,
+                values: &mut strip_values[token * across..(token + 1) * across],
             });
         }
         Self {
             dim,
             keys,
             values,
-            pages,
+            strips,
         }
     }
 
-    fn page(&self, number: usize) -> Strip<'_, E> {
-        let (keys, values) = &self.pages[number];
+    fn strip(&self, number: usize) -> Strip<'_, E> {
+        let (keys, values) = &self.strips[number];
         Strip { keys, values }
     }
 
@@ -64,7 +64,7 @@ impl<E: Element> Memory<E> {
             sight,
             dim: self.dim,
             queries,
-            pages: |page| self.page(page),
+            strips: |number| self.strip(number),
             out: &mut out,
         });
         out
@@ -80,7 +80,7 @@ impl<E: Element> Memory<E> {
                 sight,
                 dim: self.dim,
                 queries,
-                pages: |page| self.page(page),
+                strips: |number| self.strip(number),
                 out,
             };
             level.run(AttendSegment { whole, number });

@@ -106,11 +106,6 @@ impl<const VNNI: bool> Simd for Avx2<VNNI> {
     }
 
     #[inline(always)]
-    fn prefetch<T>(self, from: &T) {
-        have!(_mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(from).cast()));
-    }
-
-    #[inline(always)]
     fn splat(self, value: f32) -> Self::F {
         have!([_mm256_set1_ps(value); 2])
     }

@@ -55,11 +55,6 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
-    fn prefetch<T>(self, from: &T) {
-        have!(_mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(from).cast()));
-    }
-
-    #[inline(always)]
     fn splat(self, value: f32) -> __m512 {
         have!(_mm512_set1_ps(value))
     }

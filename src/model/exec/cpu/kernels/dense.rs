@@ -18,20 +18,21 @@ use half::f16;
 
 use super::{
     activations::PANEL,
+    memory::Slice,
     simd::{Kernel, LANES, Simd},
 };
 
 /// The elements of a matrix, `[tile][column]`, as they are stored.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(in crate::model::exec::cpu) enum Numbers {
-    F32(Vec<[f32; LANES]>),
-    F16(Vec<[f16; LANES]>),
+    F32(Slice<[f32; LANES]>),
+    F16(Slice<[f16; LANES]>),
     /// Brain floats, as their bits.
-    Bf16(Vec<[u16; LANES]>),
+    Bf16(Slice<[u16; LANES]>),
 }
 
 /// A matrix of plain weights.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(in crate::model::exec::cpu) struct Dense {
     pub(in crate::model::exec::cpu) tiles: usize,
     pub(in crate::model::exec::cpu) columns: usize,

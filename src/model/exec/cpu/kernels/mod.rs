@@ -14,6 +14,7 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 pub(super) mod dense;
+pub(super) mod memory;
 pub(super) mod parts;
 pub(super) mod pool;
 mod portable;

@@ -29,9 +29,6 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
-    fn prefetch<T>(self, _: &T) {}
-
-    #[inline(always)]
     fn splat(self, value: f32) -> Self::F {
         [value; LANES]
     }

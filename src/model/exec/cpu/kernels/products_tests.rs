@@ -6,15 +6,16 @@ use rand_chacha::ChaCha8Rng;
 
 use super::{
     Level,
-    activations::{PANEL, PanelBlock, Quantise, spread},
+    activations::{FINE, PANEL, PanelBlock, Quantise, Remainder, spread},
     dense::{Dense, MultiplyDense, Numbers},
+    memory::Arena,
     pool::Pool,
     quantised::{BLOCK, Multiply, Packing, Quantised},
     simd::LANES,
 };
 use crate::{
     load::BlockPart,
-    model::exec::cpu::pack::{self, Format, Shape},
+    model::exec::cpu::pack::{self, Format, Packer, Shape},
 };
 
 const FORMATS: [Format; 8] = [
@@ -84,11 +85,9 @@ impl Case {
                 };
             }
         }
-        let mut pool = Pool::new(2).unwrap();
         let blocks = shape.blocks();
-        let packed = pack::quantised(&mut pool, shape, format, |row, block| {
-            parts[row * blocks + block]
-        });
+        let part_of = |row, block| parts[row * blocks + block];
+        let packed = pack::quantised(&mut packer(), shape, format, part_of).unwrap();
         Self {
             format,
             shape,
@@ -107,7 +106,7 @@ impl Case {
     fn multiply(
         &self,
         level: Level,
-        x: &[PanelBlock],
+        x: &Panels,
         tokens: usize,
         bias: Option<&[[f32; LANES]]>,
     ) -> Vec<[f32; LANES]> {
@@ -115,7 +114,8 @@ impl Case {
         level.run(Multiply {
             weights: &self.packed,
             tiles: 0..self.shape.tiles(),
-            x,
+            x: &x.all,
+            remainders: x.remainders.as_deref(),
             tokens,
             bias,
             out: &mut out,
@@ -124,26 +124,55 @@ impl Case {
     }
 }
 
-fn panels(level: Level, rows: &[Vec<f32>]) -> Vec<PanelBlock> {
-    let blocks = rows[0].len() / BLOCK;
-    let mut panels = vec![PanelBlock::default(); rows.len().div_ceil(PANEL) * blocks];
-    for (token, row) in rows.iter().enumerate() {
-        let first = token / PANEL * blocks;
-        level.run(Quantise {
-            row,
-            panel: &mut panels[first..first + blocks],
-            token: token % PANEL,
-        });
+fn packer() -> Packer {
+    Packer {
+        pool: Pool::new(2).unwrap(),
+        arena: Arena::new(),
     }
-    panels
 }
 
-/// What a panel says that a token's activation is.
-fn activation(panels: &[PanelBlock], blocks: usize, token: usize, column: usize) -> f64 {
-    let block = &panels[token / PANEL * blocks + column / BLOCK];
-    let i = column % BLOCK;
-    let quant = block.quants[i / 4][token % PANEL][i % 4];
-    f64::from(block.scales[token % PANEL]) * f64::from(quant)
+/// Activations of 8 bits, or of 16.
+struct Panels {
+    blocks: usize,
+    all: Vec<PanelBlock>,
+    remainders: Option<Vec<Remainder>>,
+}
+
+impl Panels {
+    fn new(level: Level, rows: &[Vec<f32>], is_sixteen: bool) -> Self {
+        let blocks = rows[0].len() / BLOCK;
+        let len = rows.len().div_ceil(PANEL) * blocks;
+        let mut all = vec![PanelBlock::default(); len];
+        let mut remainders = is_sixteen.then(|| vec![Remainder::default(); len]);
+        for (token, row) in rows.iter().enumerate() {
+            let first = token / PANEL * blocks;
+            level.run(Quantise {
+                row,
+                panel: &mut all[first..first + blocks],
+                remainders: remainders
+                    .as_mut()
+                    .map(|all| &mut all[first..first + blocks]),
+                token: token % PANEL,
+            });
+        }
+        Self {
+            blocks,
+            all,
+            remainders,
+        }
+    }
+
+    /// What a token's activation has become.
+    fn activation(&self, token: usize, column: usize) -> f64 {
+        let index = token / PANEL * self.blocks + column / BLOCK;
+        let (token, i) = (token % PANEL, column % BLOCK);
+        let step = f64::from(self.all[index].quants[i / 4][token][i % 4]);
+        let fine = self
+            .remainders
+            .as_ref()
+            .map_or(0, |all| all[index].quants[i / 4][token][i % 4]);
+        f64::from(self.all[index].scales[token]) * (step + f64::from(fine) / f64::from(FINE))
+    }
 }
 
 fn rows(random: &mut ChaCha8Rng, tokens: usize, columns: usize, extreme: bool) -> Vec<Vec<f32>> {
@@ -173,21 +202,23 @@ fn quantised_products_are_those_of_what_was_packed() {
     for level in Level::all() {
         for format in FORMATS {
             for (rows_count, blocks, tokens) in [(1, 1, 1), (16, 2, 3), (17, 3, 8), (40, 5, 13)] {
-                for extreme in [false, true] {
+                for (extreme, is_sixteen) in
+                    [(false, true), (false, false), (true, false), (true, true)]
+                {
                     let shape = Shape {
                         rows: rows_count,
                         columns: blocks * BLOCK,
                     };
                     let case = Case::new(&mut random, format, shape, extreme);
                     let rows = rows(&mut random, tokens, shape.columns, extreme);
-                    let x = panels(level, &rows);
+                    let x = Panels::new(level, &rows, is_sixteen);
                     let bias = vec![[0.5; LANES]; shape.tiles()];
                     let out = case.multiply(level, &x, tokens, Some(&bias));
                     for row in 0..shape.rows {
                         for token in 0..tokens {
                             let got = out[row / LANES * tokens + token][row % LANES];
                             let products = (0..shape.columns).map(|column| {
-                                case.weight(row, column) * activation(&x, blocks, token, column)
+                                case.weight(row, column) * x.activation(token, column)
                             });
                             let what = format!("{} {format:?} {row} {token}", level.name());
                             assert_near(&what, got, products.chain([0.5]));
@@ -200,9 +231,29 @@ fn quantised_products_are_those_of_what_was_packed() {
 }
 
 #[test]
+fn sixteen_bits_leave_next_to_nothing() {
+    let mut random = ChaCha8Rng::seed_from_u64(7);
+    for level in Level::all() {
+        for (is_sixteen, steps) in [(false, 254.0), (true, 64_500.0)] {
+            let rows = rows(&mut random, 11, 3 * BLOCK, false);
+            let panels = Panels::new(level, &rows, is_sixteen);
+            for (token, row) in rows.iter().enumerate() {
+                for (column, value) in row.iter().enumerate() {
+                    let apart = (panels.activation(token, column) - f64::from(*value)).abs();
+                    assert!(apart <= 3.01 / steps, "{}: {apart}", level.name());
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn a_token_gets_the_same_bits_whatever_runs_beside_it() {
     let mut random = ChaCha8Rng::seed_from_u64(5);
-    for level in Level::all() {
+    for (level, is_sixteen) in Level::all()
+        .into_iter()
+        .flat_map(|l| [(l, false), (l, true)])
+    {
         for format in FORMATS {
             let shape = Shape {
                 rows: 33,
@@ -211,9 +262,10 @@ fn a_token_gets_the_same_bits_whatever_runs_beside_it() {
             let case = Case::new(&mut random, format, shape, false);
             let rows = rows(&mut random, 23, shape.columns, false);
             for tokens in [2, 3, 4, 7, 8, 9, 23] {
-                let out = case.multiply(level, &panels(level, &rows[..tokens]), tokens, None);
+                let x = Panels::new(level, &rows[..tokens], is_sixteen);
+                let out = case.multiply(level, &x, tokens, None);
                 for token in 0..tokens {
-                    let x = panels(level, &rows[token..=token]);
+                    let x = Panels::new(level, &rows[token..=token], is_sixteen);
                     let alone = case.multiply(level, &x, 1, None);
                     for (tile, alone) in alone.iter().enumerate() {
                         let beside = out[tile * tokens + token];
@@ -235,11 +287,13 @@ fn dense_products_are_exact_but_for_rounding() {
     let values: Vec<f32> = (0..shape.rows * shape.columns)
         .map(|_| random.random_range(-2.0..2.0))
         .collect();
-    let mut pool = Pool::new(2).unwrap();
+    let mut packer = packer();
     let kinds = [
-        pack::dense(&mut pool, shape, Numbers::F32, |i| values[i]),
-        pack::dense(&mut pool, shape, Numbers::F16, |i| f16::from_f32(values[i])),
-        pack::dense(&mut pool, shape, Numbers::Bf16, |i| {
+        pack::dense(&mut packer, shape, Numbers::F32, |i| values[i]),
+        pack::dense(&mut packer, shape, Numbers::F16, |i| {
+            f16::from_f32(values[i])
+        }),
+        pack::dense(&mut packer, shape, Numbers::Bf16, |i| {
             bf16::from_f32(values[i]).to_bits()
         }),
     ];
@@ -248,7 +302,7 @@ fn dense_products_are_exact_but_for_rounding() {
         |value| f16::from_f32(value).to_f32(),
         |value| bf16::from_f32(value).to_f32(),
     ];
-    for (numbers, stored) in kinds.into_iter().zip(stored) {
+    for (numbers, stored) in kinds.map(Result::unwrap).into_iter().zip(stored) {
         let weights = Dense {
             tiles: shape.tiles(),
             columns: shape.columns,

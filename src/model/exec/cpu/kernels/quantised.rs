@@ -29,7 +29,8 @@ use std::ops::Range;
 use half::f16;
 
 use super::{
-    activations::{PANEL, PanelBlock},
+    activations::{FINE, OfParts, PANEL, PanelBlock, Quants, Remainder},
+    memory::Slice,
     simd::{Kernel, LANES, Simd},
 };
 
@@ -74,10 +75,10 @@ impl Packing {
 }
 
 /// Numbers for each lane of groups of columns.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(in crate::model::exec::cpu) enum Scales {
-    F16(Vec<[f16; LANES]>),
-    F32(Vec<[f32; LANES]>),
+    F16(Slice<[f16; LANES]>),
+    F32(Slice<[f32; LANES]>),
 }
 
 impl Scales {
@@ -106,7 +107,7 @@ impl Scales {
 }
 
 /// A matrix of quantised weights.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(in crate::model::exec::cpu) struct Quantised {
     pub(in crate::model::exec::cpu) packing: Packing,
     pub(in crate::model::exec::cpu) tiles: usize,
@@ -115,7 +116,7 @@ pub(in crate::model::exec::cpu) struct Quantised {
     /// Taken from every quant: 0, or half of what the packing has room for.
     pub(in crate::model::exec::cpu) zero: i32,
     /// `[tile][block][line]`.
-    pub(in crate::model::exec::cpu) lines: Vec<Line>,
+    pub(in crate::model::exec::cpu) lines: Slice<Line>,
     /// `[tile][block][group]`.
     pub(in crate::model::exec::cpu) scales: Scales,
     /// Like the scales.
@@ -140,6 +141,8 @@ pub(in crate::model::exec::cpu) struct Multiply<'a> {
     pub(in crate::model::exec::cpu) tiles: Range<usize>,
     /// `[panel][block]`.
     pub(in crate::model::exec::cpu) x: &'a [PanelBlock],
+    /// Like `x`, where activations have sixteen bits.
+    pub(in crate::model::exec::cpu) remainders: Option<&'a [Remainder]>,
     pub(in crate::model::exec::cpu) tokens: usize,
     /// Added to each row, for all tiles of the matrix.
     pub(in crate::model::exec::cpu) bias: Option<&'a [[f32; LANES]]>,
@@ -152,19 +155,27 @@ impl Kernel for Multiply<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        match self.weights.packing {
-            Packing::Four => self.run_as::<S, Four>(s),
-            Packing::Five => self.run_as::<S, Five>(s),
-            Packing::Eight => self.run_as::<S, Eight<1>>(s),
-            Packing::EightByHalves => self.run_as::<S, Eight<2>>(s),
+        match self.remainders {
+            None => self.run_with::<S, false>(s, &[]),
+            Some(remainders) => self.run_with::<S, true>(s, remainders),
         }
     }
 }
 
 impl Multiply<'_> {
+    #[inline(always)]
+    fn run_with<S: Simd, const SIXTEEN: bool>(self, s: S, remainders: &[Remainder]) {
+        match self.weights.packing {
+            Packing::Four => self.run_as::<S, Four, SIXTEEN>(s, remainders),
+            Packing::Five => self.run_as::<S, Five, SIXTEEN>(s, remainders),
+            Packing::Eight => self.run_as::<S, Eight<1>, SIXTEEN>(s, remainders),
+            Packing::EightByHalves => self.run_as::<S, Eight<2>, SIXTEEN>(s, remainders),
+        }
+    }
+
     /// A panel stays in the nearest cache while all tiles are multiplied with it.
     #[inline(always)]
-    fn run_as<S: Simd, W: Format>(self, s: S) {
+    fn run_as<S: Simd, W: Format, const SIXTEEN: bool>(self, s: S, remainders: &[Remainder]) {
         let Self {
             weights, tokens, ..
         } = self;
@@ -173,9 +184,15 @@ impl Multiply<'_> {
         assert!(self.tiles.end <= weights.tiles);
         assert_eq!(self.x.len(), tokens.div_ceil(PANEL) * weights.blocks);
         assert_eq!(self.out.len(), self.tiles.len() * tokens);
+        assert_eq!(remainders.len(), if SIXTEEN { self.x.len() } else { 0 });
         for (index, panel) in self.x.chunks_exact(weights.blocks).enumerate() {
             let first = index * PANEL;
             let filled = PANEL.min(tokens - first);
+            let first_block = index * if SIXTEEN { weights.blocks } else { 0 };
+            let panel = Panel {
+                blocks: panel,
+                remainders: &remainders[first_block..],
+            };
             // Twice as many sums need twice the registers.
             let width = filled.next_power_of_two().min(S::COLUMNS / W::GROUPS);
             for (out, tile) in self.out.chunks_exact_mut(tokens).zip(self.tiles.clone()) {
@@ -183,15 +200,22 @@ impl Multiply<'_> {
                 let out = &mut out[first..first + filled];
                 for (at, out) in out.chunks_mut(width).enumerate() {
                     match width {
-                        1 => tile.multiply::<S, 1>(s, panel, at, out),
-                        2 => tile.multiply::<S, 2>(s, panel, at, out),
-                        4 => tile.multiply::<S, 4>(s, panel, at, out),
-                        _ => tile.multiply::<S, 8>(s, panel, at, out),
+                        1 => tile.multiply::<S, 1, SIXTEEN>(s, panel, at, out),
+                        2 => tile.multiply::<S, 2, SIXTEEN>(s, panel, at, out),
+                        4 => tile.multiply::<S, 4, SIXTEEN>(s, panel, at, out),
+                        _ => tile.multiply::<S, 8, SIXTEEN>(s, panel, at, out),
                     }
                 }
             }
         }
     }
+}
+
+/// A panel's blocks; without remainders where activations have eight bits.
+#[derive(Clone, Copy)]
+struct Panel<'a> {
+    blocks: &'a [PanelBlock],
+    remainders: &'a [Remainder],
 }
 
 /// One tile of a matrix.
@@ -229,30 +253,59 @@ impl<'a, W: Format> Tile<'a, W> {
         }
     }
 
-    /// The tile times tokens number `N · at` and following of a panel.
+    /// A block's products with the quants of `N` tokens, summed; for each half if both have a scale.
     #[inline(always)]
-    fn multiply<S: Simd, const N: usize>(
+    fn dots<S: Simd, const N: usize>(
         &self,
         s: S,
-        panel: &[PanelBlock],
+        lines: &[Line],
+        (quants, shifts): (&Quants, &OfParts<i32>),
+        at: usize,
+    ) -> [[S::I; N]; 2] {
+        let mut dots = [[s.splat_int(0); N]; 2];
+        for (half, dots) in dots.iter_mut().enumerate().take(W::GROUPS) {
+            self.start(s, of_part(&shifts[part::<W>(half)], at), dots);
+        }
+        W::add_products(s, lines, quants, at, &mut dots);
+        dots
+    }
+
+    /// The tile times tokens number `N · at` and following of a panel.
+    #[inline(always)]
+    fn multiply<S: Simd, const N: usize, const SIXTEEN: bool>(
+        &self,
+        s: S,
+        panel: Panel<'_>,
         at: usize,
         out: &mut [[f32; LANES]],
     ) {
         assert!(at < PANEL / N);
         let mut sums = [s.splat(0.0); N];
         let mut group = self.first_group;
-        for (lines, x) in self.lines.chunks_exact(W::LINES).zip(panel) {
+        let blocks = self.lines.chunks_exact(W::LINES).zip(panel.blocks);
+        for (index, (lines, x)) in blocks.enumerate() {
             let scales: &[f32; N] = &x.scales.as_chunks().0[at];
-            let mut dots = [[s.splat_int(0); N]; 2];
-            for (half, dots) in dots.iter_mut().enumerate().take(W::GROUPS) {
-                self.start(s, of_part(&x.shifts[part::<W>(half)], at), dots);
+            let whole = self.dots::<S, N>(s, lines, (&x.quants, &x.shifts), at);
+            let mut dots = [[s.splat(0.0); N]; 2];
+            for half in 0..W::GROUPS {
+                for c in 0..N {
+                    dots[half][c] = s.int_to_float(whole[half][c]);
+                }
             }
-            W::add_products(s, lines, x, at, &mut dots);
+            if SIXTEEN {
+                let Remainder { quants, shifts } = &panel.remainders[index];
+                let fine = self.dots::<S, N>(s, lines, (quants, shifts), at);
+                for half in 0..W::GROUPS {
+                    for c in 0..N {
+                        let fine = s.int_to_float(fine[half][c]);
+                        dots[half][c] = s.fma(fine, s.splat(1.0 / FINE), dots[half][c]);
+                    }
+                }
+            }
             for (half, dots) in dots.iter().enumerate().take(W::GROUPS) {
                 let scale = self.weights.scales.load(s, group);
                 for c in 0..N {
-                    let dot = s.int_to_float(dots[c]);
-                    sums[c] = s.fma(dot, s.mul(scale, s.splat(scales[c])), sums[c]);
+                    sums[c] = s.fma(dots[c], s.mul(scale, s.splat(scales[c])), sums[c]);
                 }
                 if let Some(mins) = &self.weights.mins {
                     let min = mins.load(s, group);
@@ -305,7 +358,7 @@ trait Format {
     fn add_products<S: Simd, const N: usize>(
         s: S,
         lines: &[Line],
-        x: &PanelBlock,
+        quants: &Quants,
         at: usize,
         dots: &mut [[S::I; N]; 2],
     );
@@ -313,8 +366,8 @@ trait Format {
 
 /// What line `v` of a panel's block has for `N` tokens.
 #[inline(always)]
-fn of_tokens<const N: usize>(x: &PanelBlock, v: usize, at: usize) -> &[[i8; 4]; N] {
-    &x.quants[v].as_chunks::<N>().0[at]
+fn of_tokens<const N: usize>(quants: &Quants, v: usize, at: usize) -> &[[i8; 4]; N] {
+    &quants[v].as_chunks::<N>().0[at]
 }
 
 #[inline(always)]
@@ -342,17 +395,22 @@ impl Format for Four {
     fn add_products<S: Simd, const N: usize>(
         s: S,
         lines: &[Line],
-        x: &PanelBlock,
+        quants: &Quants,
         at: usize,
         dots: &mut [[S::I; N]; 2],
     ) {
         for (p, line) in lines[..4].iter().enumerate() {
             let both = s.load_bytes(&line.0);
-            add_small(s, s.low_nibbles(both), of_tokens(x, p, at), &mut dots[0]);
+            add_small(
+                s,
+                s.low_nibbles(both),
+                of_tokens(quants, p, at),
+                &mut dots[0],
+            );
             add_small(
                 s,
                 s.high_nibbles(both),
-                of_tokens(x, p + 4, at),
+                of_tokens(quants, p + 4, at),
                 &mut dots[0],
             );
         }
@@ -377,7 +435,7 @@ impl Format for Five {
     fn add_products<S: Simd, const N: usize>(
         s: S,
         lines: &[Line],
-        x: &PanelBlock,
+        quants: &Quants,
         at: usize,
         dots: &mut [[S::I; N]; 2],
     ) {
@@ -385,9 +443,9 @@ impl Format for Five {
         for (p, line) in lines[..4].iter().enumerate() {
             let both = s.load_bytes(&line.0);
             let low = s.with_fifth_bits(s.low_nibbles(both), u64::from_le_bytes(words[p]));
-            add_small(s, low, of_tokens(x, p, at), &mut dots[0]);
+            add_small(s, low, of_tokens(quants, p, at), &mut dots[0]);
             let high = s.with_fifth_bits(s.high_nibbles(both), u64::from_le_bytes(words[p + 4]));
-            add_small(s, high, of_tokens(x, p + 4, at), &mut dots[0]);
+            add_small(s, high, of_tokens(quants, p + 4, at), &mut dots[0]);
         }
     }
 }
@@ -410,13 +468,13 @@ impl<const GROUPS: usize> Format for Eight<GROUPS> {
     fn add_products<S: Simd, const N: usize>(
         s: S,
         lines: &[Line],
-        x: &PanelBlock,
+        quants: &Quants,
         at: usize,
         dots: &mut [[S::I; N]; 2],
     ) {
         for v in 0..8 {
             let weights = s.load_bytes(&lines[v].0);
-            let x = of_tokens::<N>(x, v, at);
+            let x = of_tokens::<N>(quants, v, at);
             let dots = &mut dots[v * GROUPS / 8];
             for c in 0..N {
                 dots[c] = s.dot_bytes(dots[c], weights, &x[c]);

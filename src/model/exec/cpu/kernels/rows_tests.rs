@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 use super::{
     Level,
     activations::{PanelBlock, Quantise},
-    attention::{PAGE, Pair},
+    attention::{Pair, STRIP},
     quantised::BLOCK,
     rows::{Gate, Remember, RmsNorm, SoftCap},
     simd::{Kernel, LANES, Simd, exp},
@@ -58,6 +58,7 @@ fn activations_are_quantised_to_the_nearest() {
                 .collect();
             let mut panel = [PanelBlock::default(); 3];
             level.run(Quantise {
+                remainders: None,
                 row: &row,
                 panel: &mut panel,
                 token: 5,
@@ -88,6 +89,7 @@ fn what_is_no_number_stays_none() {
         for (value, is_zero) in [(f32::NAN, false), (f32::INFINITY, false), (0.0, true)] {
             let mut panel = [PanelBlock::default()];
             level.run(Quantise {
+                remainders: None,
                 row: &[value; BLOCK],
                 panel: &mut panel,
                 token: 0,
@@ -194,7 +196,7 @@ fn keys_stand_across_and_values_along() {
                 assert_eq!(number.to_f32(), expected);
             }
         }
-        assert_eq!(keys[0].0.as_flattened().len(), PAGE);
+        assert_eq!(keys[0].0.as_flattened().len(), STRIP);
         let written = values[0].0.as_flattened();
         // What is too large becomes the largest number, so that it stays out of others' sums.
         assert_eq!([written[0], written[1]], [f16::MAX, f16::MIN]);

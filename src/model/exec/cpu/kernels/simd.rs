@@ -37,9 +37,6 @@ pub(in crate::model::exec::cpu) trait Simd: Copy {
     /// Runs a kernel compiled for this processor.
     fn vectorize<K: Kernel>(self, kernel: K) -> K::Output;
 
-    /// Asks for the cache line at the beginning of something that will be read soon.
-    fn prefetch<T>(self, from: &T);
-
     fn splat(self, value: f32) -> Self::F;
     fn load(self, from: &[f32; LANES]) -> Self::F;
     fn load_f16(self, from: &[f16; LANES]) -> Self::F;
