@@ -1,8 +1,10 @@
 //! Models through both executors: logits against mlx-lm, batching, forking, reuse, and
 //! damaged files.
 
+mod allocations;
 mod batching;
 mod damaged;
+mod devices;
 mod files;
 mod golden;
 mod perplexity;

@@ -26,7 +26,7 @@ use stemma::{
 use super::running::feed;
 
 /// Real models take all cores and much memory: they run one after the other.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+pub(super) static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 #[derive(Deserialize)]
 struct Golden {
