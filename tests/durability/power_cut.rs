@@ -92,7 +92,7 @@ fn cut(
 fn nothing_acknowledged_is_lost_when_the_power_is_cut() {
     let mut rng = seeded();
     let mut acknowledged = 0;
-    for round in 0..rounds(3) {
+    for round in 0..rounds(24) {
         let dir = tempfile::tempdir().unwrap();
         let millis = rng.random_range(30..900);
         let (said, disk) = match cut(dir.path(), rng.random(), millis, None) {

@@ -15,7 +15,7 @@ use crate::durability::{power_cut::Disk, rounds, seeded};
 fn what_clients_were_told_survives_a_power_cut() {
     let mut rng = seeded();
     let mut told = 0;
-    for round in 0..rounds(2) {
+    for round in 0..rounds(6) {
         let dir = tempfile::tempdir().unwrap();
         let made = Disk::make(dir.path().join("image"), dir.path().join("before"));
         let disk = match made {
