@@ -76,6 +76,8 @@ enum BenchCommand {
     Engine(bench::EngineArgs),
     /// Measure the session log beside other stores and write docs/benchmarks/log.md.
     Log(bench::LogArgs),
+    /// Measure the server beside a bare handler and write docs/benchmarks/http.md.
+    Http(bench::HttpArgs),
 }
 
 fn main() -> ExitCode {
@@ -97,6 +99,7 @@ fn run(command: Command) -> Result<()> {
         Command::Models(ModelsCommand::Fetch { aliases }) => models::fetch(&project, &aliases),
         Command::Bench(BenchCommand::Engine(args)) => bench::engine(&project, &args),
         Command::Bench(BenchCommand::Log(args)) => bench::log(&project, &args),
+        Command::Bench(BenchCommand::Http(args)) => bench::http(&project, &args),
         Command::WriteBindings {
             mlx_c,
             builtin_headers,

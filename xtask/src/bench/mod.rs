@@ -1,7 +1,10 @@
 //! `cargo xtask bench engine`: the engine beside llama.cpp, on the same file, and beside mlx-lm, on
-//! the same weights; and `cargo xtask bench log`: the session log beside other stores.
+//! the same weights; `cargo xtask bench log`: the session log beside other stores; and `cargo xtask bench
+//! http`: the server beside a bare handler.
 
 mod figures;
+mod http;
+mod http_report;
 mod log;
 mod log_report;
 mod ready;
@@ -18,7 +21,10 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 
 use self::figures::Figures;
-pub(crate) use self::log::{LogArgs, log};
+pub(crate) use self::{
+    http::{HttpArgs, http},
+    log::{LogArgs, log},
+};
 use crate::{
     folder,
     process::{self, say},
