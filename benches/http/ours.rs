@@ -57,7 +57,6 @@ impl Ours {
     pub(crate) async fn start(folder: &Path, caches: &Caches) -> Result<Self> {
         let sled = SledOptions {
             cache_bytes: caches.log_bytes,
-            ..SledOptions::default()
         };
         let storage = Arc::new(SledStorage::open(folder, &sled)?);
         let log = SessionLog::start(storage.clone(), LogOptions::default())?;

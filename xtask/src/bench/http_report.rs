@@ -190,6 +190,6 @@ mod tests {
             assert!(text.contains(line), "{line} is not in {text}");
         }
         let at = |what: &str| text.find(what).expect("a row");
-        assert!(at("| 20000 |") < at("| 100000 |"));
+        assert!(at("\n| 20000 |") < at("\n| 100000 |"));
     }
 }
