@@ -1,5 +1,6 @@
 //! What the tests of all families share: an answer is read at every split of its text, and cut everywhere.
 
+use proptest::prelude::*;
 use serde_json::json;
 
 use super::{Description, Dialect, Family, Reading, Thinking};
@@ -184,6 +185,12 @@ fn other_json_is_shown_as_it_comes() {
     let mut pieces = Vec::new();
     reader.push("{\"c", &mut pieces);
     assert_eq!(pieces, [Piece::Text("{\"c".to_owned())]);
+    let mut reader = self::reader(Some(Family::Llama), false, false);
+    for (part, shown) in [("{\"city\"", "{\"city\""), (": \"P", ": \"P")] {
+        pieces.clear();
+        reader.push(part, &mut pieces);
+        assert_eq!(pieces, [Piece::Text(shown.to_owned())]);
+    }
 }
 
 #[test]
@@ -213,4 +220,79 @@ fn without_tools_a_call_is_text() {
     let answer = "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>";
     let items = read(&mut *description.reader(reading), &[answer]);
     assert_eq!(items, [format!("text {answer}")]);
+}
+
+/// Parts of the calls of all families, for answers that are almost calls.
+const FRAGMENTS: [&str; 44] = [
+    "f",
+    "g",
+    "h",
+    "{",
+    "}",
+    "[",
+    "]",
+    "(",
+    ")",
+    "\"",
+    "'",
+    "`",
+    ":",
+    ",",
+    ";",
+    "=",
+    "\\",
+    "<",
+    ">",
+    "\n",
+    " ",
+    "é",
+    "{\"name\": \"f\", ",
+    "\"arguments\": {\"a\": 1}}",
+    "{\"arguments\": {}, ",
+    "\"name\": \"g\"}",
+    "{\"a\": \"b\"}",
+    "functions.f:0",
+    "call:f{s:",
+    "f(n=1",
+    " to=functions.f",
+    "```json\n",
+    "</function>",
+    "<parameter=s>",
+    "</parameter>",
+    "<invoke name=\"f\">",
+    "<parameter name=\"n\">",
+    "</invoke>",
+    "<param name=\"o\">",
+    "</param>",
+    "<arg_key>s</arg_key>",
+    "<arg_value>",
+    "</arg_value>",
+    "<think>",
+];
+
+proptest! {
+    /// However an answer is cut into parts, the same is read of it.
+    #[test]
+    fn parts_do_not_matter(
+        family in prop::sample::select(super::family::ALL.to_vec()),
+        chosen in prop::collection::vec((any::<prop::sample::Index>(), any::<bool>()), 0..14),
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
+        thinks: bool,
+        lenient: bool,
+    ) {
+        let own: Vec<&str> = family.tokens().iter().copied().chain(["</think>"]).collect();
+        let fragment = |(index, is_own): &(prop::sample::Index, bool)| match is_own {
+            true => own[index.index(own.len())],
+            false => FRAGMENTS[index.index(FRAGMENTS.len())],
+        };
+        let answer: String = chosen.iter().map(fragment).collect();
+        let ends: Vec<usize> = answer.char_indices().map(|(at, _)| at).chain([answer.len()]).collect();
+        let mut cuts: Vec<usize> = cuts.iter().map(|cut| ends[cut.index(ends.len())]).collect();
+        cuts.extend([0, answer.len()]);
+        cuts.sort_unstable();
+        let parts: Vec<&str> = cuts.windows(2).map(|cut| &answer[cut[0]..cut[1]]).collect();
+        let whole = read(&mut *reader(Some(family), thinks, lenient), &[&answer]);
+        let in_parts = read(&mut *reader(Some(family), thinks, lenient), &parts);
+        prop_assert_eq!(whole, in_parts, "{:?} {:?}", family, parts);
+    }
 }

@@ -12,7 +12,7 @@ pub struct Thinking {
 }
 
 /// The markers that are known. Where a template has several, the first counts.
-const KNOWN: [Thinking; 8] = [
+const KNOWN: [Thinking; 9] = [
     Thinking {
         open: "<think>",
         close: "</think>",
@@ -53,6 +53,12 @@ const KNOWN: [Thinking; 8] = [
         open: "<mm:think>",
         close: "</mm:think>",
         tokens: &["<mm:think>", "</mm:think>"],
+    },
+    // Apriel, which has no opening token.
+    Thinking {
+        open: "Here are my reasoning steps:",
+        close: "[BEGIN FINAL RESPONSE]",
+        tokens: &["[BEGIN FINAL RESPONSE]"],
     },
     // Hunyuan.
     Thinking {

@@ -120,7 +120,11 @@ impl Reader {
         for piece in pieces {
             let Piece::Text(text) = piece else {
                 self.release(&mut shown);
-                shown.push(piece);
+                match (shown.last_mut(), piece) {
+                    // One event for what one token brings.
+                    (Some(Piece::Arguments(all)), Piece::Arguments(more)) => all.push_str(&more),
+                    (_, piece) => shown.push(piece),
+                }
                 continue;
             };
             let watched = self.stops.push(&text);

@@ -127,9 +127,87 @@ impl Conversation {
             .map(|pieces| text_of(&pieces))
     }
 
+    /// What comes before the first answer, and the answer.
+    pub(super) fn turned(&self) -> Turned {
+        let is_answer = |message: &&ChatMessage| message.role == "assistant";
+        let before = self
+            .messages
+            .iter()
+            .take_while(|message| !is_answer(message));
+        Turned {
+            head: self.head(),
+            before: before.flat_map(items_of).collect(),
+            answer: self
+                .messages
+                .iter()
+                .find(is_answer)
+                .map(items_of)
+                .unwrap_or_default(),
+        }
+    }
+
     /// The messages as items.
     fn items(&self) -> Vec<Item> {
         self.messages.iter().flat_map(items_of).collect()
+    }
+}
+
+/// The beginning of a conversation.
+pub(super) struct Turned {
+    pub(super) head: Head,
+    before: Vec<Item>,
+    answer: Vec<Item>,
+}
+
+impl Turned {
+    /// The text of the prompt for the answer, or with the answer in it.
+    pub(super) fn render(
+        &self,
+        template: &ChatTemplate,
+        is_answered: bool,
+        now: &ZonedDateTime,
+    ) -> Result<String, TemplateError> {
+        let mut items = self.before.clone();
+        if is_answered {
+            items.extend_from_slice(&self.answer);
+        }
+        let rendering = Rendering {
+            head: &self.head,
+            items: &items,
+            add_generation_prompt: !is_answered,
+        };
+        template
+            .render(&rendering, now)
+            .map(|pieces| text_of(&pieces))
+    }
+
+    /// Names and arguments of the answer's calls.
+    pub(super) fn calls(&self) -> Vec<(String, Value)> {
+        let parsed = |(name, arguments): (String, String)| {
+            (name, serde_json::from_str(&arguments).expect("JSON"))
+        };
+        self.written().into_iter().map(parsed).collect()
+    }
+
+    /// The same with the arguments as text.
+    pub(super) fn written(&self) -> Vec<(String, String)> {
+        let call = |item: &Item| match item {
+            Item::FunctionCall(call) => Some((call.name.clone(), call.arguments.clone())),
+            _ => None,
+        };
+        self.answer.iter().filter_map(call).collect()
+    }
+
+    /// What the answer says.
+    pub(super) fn said(&self) -> String {
+        let texts = self.answer.iter().filter_map(|item| match item {
+            Item::Message(message) => Some(&message.content),
+            _ => None,
+        });
+        texts
+            .flatten()
+            .map(|Part::Text(text)| text.as_str())
+            .collect()
     }
 }
 

@@ -23,6 +23,18 @@ fn a_character_appears_with_its_last_byte() {
 }
 
 #[test]
+fn control_tokens_are_written_only_where_they_are_shown() {
+    let tokenizer = fixture("chatml.json");
+    let id = |spelling: &str| tokenizer.token_id(spelling).expect(spelling);
+    let (start, end) = (id("<|im_start|>"), id("<|im_end|>"));
+    let mut shown = tokenizer.detokenizer().showing([start].into());
+    assert_eq!(shown.bytes_of(start), b"<|im_start|>");
+    let parts = [start, id("<think>"), end].map(|id| shown.push(id));
+    assert_eq!(parts, ["<|im_start|>", "<think>", ""]);
+    assert_eq!(pushes(&tokenizer, &[start, end]), ["", "", ""]);
+}
+
+#[test]
 fn a_cut_character_is_replaced_at_the_end_only() {
     let tokenizer = fixture("chatml.json");
     let ids = tokenizer.encode_text("é€", false);

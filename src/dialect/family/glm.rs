@@ -54,6 +54,7 @@ const TAGS: Tags = Tags {
     value: "<arg_value>",
     value_end: "</arg_value>",
     lines: false,
+    cdata: false,
     call_end: "</tool_call>",
     end: "",
 };

@@ -97,14 +97,17 @@ impl Harmony {
         let beginnings =
             beginnings.map(|beginning| begins(rest.trim_start_matches('\n'), beginning));
         let text = State::Body { is_thought: false };
-        match rest.find(MESSAGE) {
-            None if beginnings.iter().all(|begins| *begins == Begins::No)
-                || rest.len() > HEADER_BYTES_MAX =>
-            {
-                self.state = text;
-                return true;
+        if !beginnings.contains(&Begins::Yes) {
+            if beginnings.contains(&Begins::Maybe) {
+                return false;
             }
-            None => return false,
+            self.state = text;
+            return true;
+        }
+        match rest.find(MESSAGE) {
+            None if rest.len() <= HEADER_BYTES_MAX => return false,
+            None => self.state = text,
+            Some(end) if end > HEADER_BYTES_MAX => self.state = text,
             Some(end) => {
                 let header = Header::of(&rest[..end]);
                 self.held.read(end + MESSAGE.len());

@@ -51,6 +51,7 @@ const TAGS: Tags = Tags {
     value: "",
     value_end: "</parameter>",
     lines: false,
+    cdata: false,
     call_end: "</invoke>",
     end: "</minimax:tool_call>",
 };
@@ -67,6 +68,7 @@ const DSML_TAGS: Tags = Tags {
     value: "",
     value_end: "</｜DSML｜parameter>",
     lines: false,
+    cdata: false,
     call_end: "</｜DSML｜invoke>",
     end: "</｜DSML｜function_calls>",
 };
@@ -80,6 +82,7 @@ const MINICPM_TAGS: Tags = Tags {
     call: MINICPM_FUNCTION,
     key: "<param name=\"",
     value_end: "</param>",
+    cdata: true,
     call_end: "</function>",
     end: "",
     ..TAGS
@@ -126,8 +129,8 @@ mod tests {
 
     const MINICPM: &[(&str, &[&str])] = &[(
         "<function name=\"f\"><param name=\"s\">a</param><param name=\"n\">3</param></function>\n\
-         <function name=\"g\"></function>",
-        &["f {\"s\": \"a\", \"n\": 3}", "g {}"],
+         <function name=\"g\"><param name=\"s\"><![CDATA[a\n<b>]]></param></function>",
+        &["f {\"s\": \"a\", \"n\": 3}", "g {\"s\": \"a\\n<b>\"}"],
     )];
 
     #[test]

@@ -5,14 +5,27 @@ use crate::dialect::syntax::named::{Head, Named, NamedCalls, name_before};
 
 const SECTION: &str = "<|tool_calls_section_begin|>";
 const SECTION_END: &str = "<|tool_calls_section_end|>";
+/// Another spelling, which models write at times.
+const SINGULAR: &str = "<|tool_call_section_begin|>";
+const SINGULAR_END: &str = "<|tool_call_section_end|>";
 const CALL: &str = "<|tool_call_begin|>";
 const ARGUMENTS: &str = "<|tool_call_argument_begin|>";
 const CALL_END: &str = "<|tool_call_end|>";
 
 pub(super) const SYNTAX: Syntax = Syntax {
     is_of: |source| source.contains(CALL) && source.contains(ARGUMENTS),
-    markers: &[SECTION, CALL],
-    behind: |marker| Box::new(NamedCalls::new(NAMED, marker == CALL)),
+    markers: &[SECTION, SINGULAR, CALL],
+    behind: |marker| {
+        let end = match marker {
+            SINGULAR => SINGULAR_END,
+            _ => SECTION_END,
+        };
+        let named = Named {
+            end: Some(end),
+            ..NAMED
+        };
+        Box::new(NamedCalls::new(named, marker == CALL))
+    },
     at_start: &[],
     tokens: &[SECTION, SECTION_END, CALL, ARGUMENTS, CALL_END],
     // The number before the arguments counts calls over the whole conversation.
@@ -64,6 +77,11 @@ mod tests {
         (
             "<|tool_call_begin|>functions.h:0<|tool_call_argument_begin|>{}",
             &["text <|tool_call_begin|>functions.h:0<|tool_call_argument_begin|>{}"],
+        ),
+        (
+            "<|tool_call_section_begin|> <|tool_call_begin|> g:12 <|tool_call_argument_begin|> {} \
+             <|tool_call_end|> <|tool_call_section_end|>",
+            &["g {}"],
         ),
         (
             "<|tool_calls_section_begin|><|tool_calls_section_end|>",

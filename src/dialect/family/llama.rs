@@ -21,23 +21,36 @@ pub(super) const SYNTAX: Syntax = Syntax {
         _ => Box::new(CallObjects::new(None)),
     },
     at_start: &[
-        ('{', |_| Box::new(CallObjects::new(None))),
+        ('{', |_| Box::new(CallObjects::bare())),
         ('[', |_| Box::new(PythonicCalls::new(None))),
     ],
     tokens: &[TAG],
-    wrapper: |_| {
-        Some(Wrapper {
-            opening: "",
-            before_name: "{\"name\": \"",
-            before_arguments: "\", \"parameters\": ",
-            after_arguments: "}",
-            between: "; ",
-            closing: "",
+    wrapper: |source| {
+        Some(match source.contains(FUNCTION) {
+            true => FUNCTIONARY,
+            false => JSON,
         })
     },
 };
 
-pub(super) const FUNCTIONS: Named = Named {
+const JSON: Wrapper = Wrapper {
+    opening: "",
+    before_name: "{\"name\": \"",
+    before_arguments: "\", \"parameters\": ",
+    after_arguments: "}",
+    between: "; ",
+    closing: "",
+};
+
+const FUNCTIONARY: Wrapper = Wrapper {
+    before_name: FUNCTION,
+    before_arguments: ">",
+    after_arguments: "</function>",
+    between: "",
+    ..JSON
+};
+
+const FUNCTIONS: Named = Named {
     begin: FUNCTION,
     head: |text| name_before(text, ">"),
     close: &["</function>"],

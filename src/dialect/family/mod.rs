@@ -49,7 +49,7 @@ pub enum Family {
 
 /// All families, in the order in which templates are compared with them: what is common to several comes
 /// last.
-const ALL: [Family; 21] = [
+pub(super) const ALL: [Family; 21] = [
     Family::Harmony,
     Family::Dsml,
     Family::DeepSeek,

@@ -38,6 +38,7 @@ const TAGS: Tags = Tags {
     value: "",
     value_end: "</parameter>",
     lines: true,
+    cdata: false,
     call_end: "</function>",
     end: "</tool_call>",
 };

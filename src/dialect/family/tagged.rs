@@ -25,11 +25,19 @@ pub(super) const TOOL_CALLS: Syntax = Syntax {
     markers: &["<tool_calls>"],
     behind: |_| Box::new(CallObjects::new(Some("</tool_calls>"))),
     tokens: &["<tool_calls>", "</tool_calls>"],
-    wrapper: |_| {
-        Some(Wrapper {
-            opening: "<tool_calls>[",
-            closing: "]</tool_calls>",
-            ..LISTED
+    wrapper: |source| {
+        Some(match source.contains("<tool_calls>[") {
+            true => Wrapper {
+                opening: "<tool_calls>[",
+                closing: "]</tool_calls>",
+                ..LISTED
+            },
+            false => Wrapper {
+                opening: "<tool_calls>\n",
+                between: "\n",
+                closing: "\n</tool_calls>",
+                ..LISTED
+            },
         })
     },
     ..PLAIN

@@ -118,7 +118,7 @@ impl NamedCalls {
 
     fn head(&mut self, held: &mut Held, tools: &Tools) -> Option<Step> {
         match (self.syntax.head)(held.rest()) {
-            Head::Is(name, length) if tools.has(name) => {
+            Head::Is(name, length) if length <= HEAD_BYTES_MAX && tools.has(name) => {
                 self.name = name.to_owned();
                 held.read(length);
                 self.json = JsonValue::default();

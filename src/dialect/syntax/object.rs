@@ -16,6 +16,9 @@ const NAME_KEYS: [&str; 2] = ["name", "tool_name"];
 /// Keys under which they write the arguments.
 const ARGUMENTS_KEYS: [&str; 2] = ["arguments", "parameters"];
 
+/// Further keys of calls.
+const OTHER_KEYS: [&str; 2] = ["type", "id"];
+
 #[derive(Debug)]
 enum State {
     Start,
@@ -54,6 +57,8 @@ pub(crate) struct CallObject {
     arguments_came: bool,
     began: bool,
     ended: bool,
+    /// Whether no marker says that this is a call, so that a key which calls do not have decides.
+    is_bare: bool,
 }
 
 impl Default for CallObject {
@@ -67,11 +72,20 @@ impl Default for CallObject {
             arguments_came: false,
             began: false,
             ended: false,
+            is_bare: false,
         }
     }
 }
 
 impl CallObject {
+    /// Reads an object that may be something else.
+    pub(crate) fn bare() -> Self {
+        Self {
+            is_bare: true,
+            ..Self::default()
+        }
+    }
+
     /// Reads what it can of the object, white space before it included.
     pub(crate) fn read(&mut self, held: &mut Held, tools: &Tools, pieces: &mut Vec<Piece>) -> Step {
         loop {
@@ -181,7 +195,8 @@ impl CallObject {
                 self.state = State::Colon;
                 let key = text();
                 self.text = key.unwrap_or_default();
-                return true;
+                let known = [NAME_KEYS, ARGUMENTS_KEYS, OTHER_KEYS];
+                return !self.is_bare || known.as_flattened().contains(&self.text.as_str());
             }
         };
         match kind {
@@ -222,7 +237,11 @@ impl CallObject {
 
     fn object_ends(&mut self, held: &mut Held, pieces: &mut Vec<Piece>) -> Step {
         self.end_call(held, pieces);
-        match mem::take(self).ended {
+        let next = Self {
+            is_bare: self.is_bare,
+            ..Self::default()
+        };
+        match mem::replace(self, next).ended {
             true => {
                 held.settle();
                 Step::Done

@@ -38,6 +38,14 @@ impl CallObjects {
         }
     }
 
+    /// Reads calls that begin without a marker, where other JSON may be.
+    pub(crate) fn bare() -> Self {
+        Self {
+            object: CallObject::bare(),
+            ..Self::new(None)
+        }
+    }
+
     /// After the last object: the marker that ends them, or one more object.
     fn end(&mut self, held: &mut Held) -> Option<Step> {
         let rest = held.rest();

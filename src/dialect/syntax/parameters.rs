@@ -35,6 +35,8 @@ pub(crate) struct Tags {
     pub(crate) value_end: &'static str,
     /// Whether a line end after the one and before the other is layout.
     pub(crate) lines: bool,
+    /// Whether a text may stand between `<![CDATA[` and `]]>`. It is passed on when it is whole, then.
+    pub(crate) cdata: bool,
     /// Ends a call.
     pub(crate) call_end: &'static str,
     /// Ends all calls, if something does.
@@ -115,7 +117,7 @@ impl TaggedCalls {
 
     fn name(&mut self, held: &mut Held, tools: &Tools) -> Option<Step> {
         match (self.tags.name)(held.rest()) {
-            Head::Is(name, length) if tools.has(name) => {
+            Head::Is(name, length) if length <= NAME_BYTES_MAX && tools.has(name) => {
                 self.name = name.to_owned();
                 held.read(length);
                 self.arguments = 0;
@@ -168,7 +170,7 @@ impl TaggedCalls {
 
     fn key(&mut self, held: &mut Held, tools: &Tools, pieces: &mut Vec<Piece>) -> Option<Step> {
         match (self.tags.key_name)(held.rest()) {
-            Head::Is(key, length) => {
+            Head::Is(key, length) if length <= NAME_BYTES_MAX => {
                 self.kinds = match (self.tags.is_text)(&held.rest()[..length]) {
                     Some(is_text) => Kinds::text(is_text),
                     None => Kinds::of(tools.parameters(&self.name), key),
@@ -208,7 +210,7 @@ impl TaggedCalls {
         }
         held.settle();
         self.looked = 0;
-        self.state = match self.kinds.is_text_only() {
+        self.state = match self.kinds.is_text_only() && !self.tags.cdata {
             true => {
                 pieces.push(Piece::Arguments("\"".to_owned()));
                 State::InText
@@ -247,10 +249,8 @@ impl TaggedCalls {
             self.looked = length;
             return Some(Step::More);
         }
-        let text = &held.rest()[..length];
-        pieces.push(Piece::Arguments(
-            self.kinds.json(self.without_line_end(text)),
-        ));
+        let json = self.json(&held.rest()[..length]);
+        pieces.push(Piece::Arguments(json));
         held.read(length);
         self.value_ends(held);
         None
@@ -278,6 +278,17 @@ impl TaggedCalls {
         (end != Some(Begins::Yes)).then_some(Step::More)
     }
 
+    /// A whole value.
+    fn json(&self, text: &str) -> String {
+        let text = self.without_line_end(text);
+        let inside = text.strip_prefix("<![CDATA[").filter(|_| self.tags.cdata);
+        let inside = inside.and_then(|text| text.strip_suffix("]]>"));
+        match inside {
+            Some(text) => Value::from(text).to_string(),
+            None => self.kinds.json(text),
+        }
+    }
+
     fn without_line_end<'a>(&self, text: &'a str) -> &'a str {
         match self.tags.lines {
             true => text.strip_suffix('\n').unwrap_or(text),
@@ -294,18 +305,18 @@ impl TaggedCalls {
     /// A value that is cut, when there is no more text.
     fn cut(&self, rest: &str) -> String {
         let (length, end) = self.value_end(rest);
-        let text = self.without_line_end(&rest[..length]);
+        let text = &rest[..length];
         match (&self.state, end) {
             (State::InText, _) => {
                 let mut json = String::new();
-                push_escaped(text, &mut json);
+                push_escaped(self.without_line_end(text), &mut json);
                 if end.is_some() {
                     json.push('"');
                 }
                 json
             }
-            (_, Some(_)) => self.kinds.json(text),
-            (_, None) => text.to_owned(),
+            (_, Some(_)) => self.json(text),
+            (_, None) => self.without_line_end(text).to_owned(),
         }
     }
 }

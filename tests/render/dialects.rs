@@ -1,0 +1,205 @@
+//! Calls and thoughts as real templates write them, read back to the same items.
+
+use std::{path::PathBuf, sync::Arc};
+
+use jiff::ZonedDateTime;
+use serde_json::Value;
+use stemma::{
+    conversation::Piece,
+    dialect::{Description, Family, Reading, Thinking},
+    template::ChatTemplate,
+};
+
+use super::conversations::{Conversations, Turned};
+
+const FOLDER: &str = "STEMMA_TEST_TEMPLATES";
+
+/// The family of each template.
+const FAMILIES: &str = include_str!("../data/templates/families.txt");
+
+/// The conversations in which the model calls.
+const CASES: [&str; 6] = [
+    "tool_call_output",
+    "tool_calls_parallel",
+    "tool_call_values",
+    "tool_call_with_text",
+    "tool_call_no_arguments",
+    "reasoning_call",
+];
+
+/// What cannot be read back, and why.
+const KNOWN: [(&str, &str, &str); 1] = [(
+    "llama.cpp/Apriel-1.6-15b-Thinker-fixed.jinja",
+    "reasoning_call",
+    "shows earlier thoughts without the words that the prompt begins them with",
+)];
+
+/// What ends an answer in the families of the templates.
+const ENDS: [&str; 23] = [
+    "<|im_end|>",
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|end_of_text|>",
+    "<|eos|>",
+    "<|end|>",
+    "<|call|>",
+    "<|eot|>",
+    "<|assistant_end|>",
+    "<|END_OF_TURN_TOKEN|>",
+    "<｜end▁of▁sentence｜>",
+    "<end_of_sentence>",
+    "<seed:eos>",
+    "<turn|>",
+    "<|tool_response>",
+    "<|observation|>",
+    "<|message_sep|>",
+    "[e~[",
+    "<SPECIAL_12>",
+    "<|role_end|>",
+    "</assistant>",
+    "<sep>",
+    "<｜hy_eos:opensource｜>",
+];
+
+#[test]
+fn what_templates_write_is_read_back() {
+    let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else {
+        println!("skipped: {FOLDER} does not name a folder of templates");
+        return;
+    };
+    let conversations = Conversations::read();
+    let (special, now) = (conversations.special_tokens(), conversations.now());
+    let (mut wrong, mut read) = (Vec::new(), 0);
+    for line in FAMILIES.lines() {
+        let (name, family) = line.split_once(' ').expect("a template and its family");
+        let source = std::fs::read_to_string(folder.join(name)).expect(name);
+        let template = ChatTemplate::compile(&source, &special, Arc::new([])).expect(name);
+        // Hunyuan's markers of thoughts are spelled in its vocabulary only.
+        let has_token = |token: &str| source.contains("HYTK") && token.contains(":opensource");
+        let description = Description::recognise(&source, has_token);
+        let found = description.family.map(|family| format!("{family:?}"));
+        if found.as_deref().unwrap_or("none") != family {
+            wrong.push(format!("{name}: {found:?}, not {family}"));
+        }
+        let known = |case: &str| KNOWN.iter().any(|known| known.0 == name && known.1 == case);
+        for case in CASES.iter().filter(|case| found.is_some() && !known(case)) {
+            let turned = conversations.cases[*case].turned();
+            match difference(&template, &description, &turned, &now) {
+                Some(Ok(())) => read += 1,
+                Some(Err(difference)) => wrong.push(format!("{name} {case}: {difference}")),
+                None => {}
+            }
+        }
+    }
+    println!("{read} answers were read back");
+    let all = wrong.join("\n");
+    assert!(wrong.is_empty(), "{} differ:\n{all}", wrong.len());
+    assert!(read > 400, "only {read} answers were read back");
+}
+
+/// How the answer differs from what is read of its rendering; `None` where a template does not show it.
+fn difference(
+    template: &ChatTemplate,
+    description: &Description,
+    turned: &Turned,
+    now: &ZonedDateTime,
+) -> Option<Result<(), String>> {
+    let prompt = turned.render(template, false, now).ok()?;
+    let all = turned.render(template, true, now).ok()?;
+    let common = common_len(&prompt, &all);
+    let answer = &all[answer_start(&prompt, &all, common)..];
+    let name = turned.calls().first()?.0.clone();
+    if !answer.contains(&name) {
+        return None;
+    }
+    // Messages of Harmony end within the turn.
+    let ends = match description.family {
+        Some(Family::Harmony) => &["<|call|>"][..],
+        _ => &ENDS,
+    };
+    let end = ends.iter().filter_map(|end| answer.find(end)).min();
+    let answer = answer[..end.unwrap_or(answer.len())].trim_end();
+    // Where there were no thoughts, the marker with which the prompt opened them may not be shown.
+    let closes = |thinking: Thinking| answer.starts_with(thinking.close);
+    let reading = Reading {
+        tools: &turned.head.tools,
+        thinks: description.thinks_after(&all[..common])
+            || description.thinking.is_some_and(closes),
+        lenient: false,
+    };
+    let mut reader = description.reader(reading);
+    let mut pieces = Vec::new();
+    reader.push(answer, &mut pieces);
+    reader.finish(&mut pieces);
+    // Some templates show the first call only.
+    let shown = answer.matches(&name).count().min(turned.calls().len());
+    let said: String = pieces.iter().filter_map(text).collect();
+    let is_same = calls(&pieces) == turned.calls()[..shown]
+        && (said.is_empty() || said.trim() == turned.said());
+    Some(
+        match is_same && is_wrapped(description, answer, turned, shown) {
+            true => Ok(()),
+            false => Err(format!("{answer:?} is read as {pieces:?}")),
+        },
+    )
+}
+
+fn common_len(prompt: &str, all: &str) -> usize {
+    let pairs = prompt.char_indices().zip(all.chars());
+    let last = pairs.take_while(|((_, a), b)| a == b).last();
+    last.map_or(0, |((at, character), _)| at + character.len_utf8())
+}
+
+/// Where the answer begins: behind what its rendering has in common with the prompt's, but for a marker
+/// that both only begin alike.
+fn answer_start(prompt: &str, all: &str, common: usize) -> usize {
+    let open = all[..common].rfind('<');
+    let open = open.filter(|at| common < prompt.len() && !all[*at..common].contains('>'));
+    open.unwrap_or(common)
+}
+
+/// Whether the text in which a grammar would force these calls is what the template writes.
+fn is_wrapped(description: &Description, answer: &str, turned: &Turned, shown: usize) -> bool {
+    let Some(wrapper) = description.wrapper else {
+        return true;
+    };
+    // Mistral's models make up ids. Reka's template leaves out a line end and writes other escapes.
+    let has_own_form = wrapper.opening == "[TOOL_CALLS][" || answer.starts_with(' ');
+    let call = |(name, arguments): &(String, String)| {
+        let (before, between) = (wrapper.before_name, wrapper.before_arguments);
+        format!(
+            "{before}{name}{between}{arguments}{}",
+            wrapper.after_arguments
+        )
+    };
+    let written: Vec<String> = turned.written()[..shown].iter().map(call).collect();
+    let written = written.join(wrapper.between);
+    let all = format!("{}{written}{}", wrapper.opening, wrapper.closing);
+    shown == 0 || has_own_form || answer.contains(&all)
+}
+
+fn text(piece: &Piece) -> Option<&str> {
+    match piece {
+        Piece::Text(text) => Some(text),
+        _ => None,
+    }
+}
+
+/// Names and arguments of calls.
+fn calls(pieces: &[Piece]) -> Vec<(String, Value)> {
+    let mut calls: Vec<(String, String)> = Vec::new();
+    for piece in pieces {
+        match piece {
+            Piece::Call { name } => calls.push((name.clone(), String::new())),
+            Piece::Arguments(text) => calls.last_mut().expect("a call").1.push_str(text),
+            Piece::Text(_) | Piece::Reasoning(_) | Piece::End => {}
+        }
+    }
+    let parsed = |(name, text): (String, String)| {
+        // A call without arguments has an empty object.
+        let json = if text.is_empty() { "{}" } else { &text };
+        let arguments = serde_json::from_str(json);
+        (name, arguments.unwrap_or(Value::String(text)))
+    };
+    calls.into_iter().map(parsed).collect()
+}
