@@ -23,6 +23,8 @@ pub mod auth;
 
 pub mod sampling;
 
+pub mod grammar;
+
 pub mod session;
 
 pub mod load;

@@ -274,6 +274,7 @@ fn job(engine: &EngineHandle, length: usize, tokens: usize, nth: usize) -> Job {
             temperature: 0.0,
             ..SamplingParams::default()
         },
+        constraint: None,
         end_tokens: Arc::new([]),
         cache_scope: CacheScope::default(),
     }

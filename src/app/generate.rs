@@ -91,6 +91,7 @@ async fn continue_text(args: &GenerateArgs, model: &ServedModel) -> anyhow::Resu
         prompt,
         max_new_tokens: wanted.max(1),
         sampling,
+        constraint: None,
         end_tokens: Arc::clone(&model.end_tokens),
         cache_scope: CacheScope::default(),
     };

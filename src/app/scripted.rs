@@ -11,6 +11,7 @@ use super::open::Opening;
 use crate::{
     dialect::Description,
     engine::{self, scripted::ScriptedExecutor},
+    grammar::Grammars,
     id::TokenId,
     responses::{SamplingDefaults, ServedModel, longest_token_bytes},
     template::ChatTemplate,
@@ -56,6 +57,7 @@ pub(super) fn open(
         template_args: opening.template_args.clone(),
         defaults: SamplingDefaults::default(),
         max_output_tokens: opening.max_output_tokens,
+        grammars: Grammars::new(tokenizer.clone(), tokenizer.end_tokens().into()),
         end_tokens: tokenizer.end_tokens().into(),
         longest_token_bytes: longest_token_bytes(&tokenizer),
         tokenizer,

@@ -40,6 +40,8 @@ pub struct Turn {
     pub tool_rules: ToolRules,
     /// Whether and how much the model should think, in the client's words.
     pub effort: Option<String>,
+    /// The form that the answer must have.
+    pub format: Format,
     /// How much the answer should say; shown again, without effect.
     pub verbosity: Option<Verbosity>,
     /// What the client wants to see again.
@@ -137,6 +139,33 @@ impl ToolChoice {
     pub fn is_forced(&self) -> bool {
         matches!(self, Self::Required | Self::Function { .. })
     }
+}
+
+/// The form that an answer must have.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum Format {
+    /// Any text.
+    #[default]
+    Text,
+    /// A JSON object.
+    JsonObject,
+    /// JSON of a schema.
+    JsonSchema(JsonSchema),
+}
+
+/// The schema of an answer, with the client's key order kept.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JsonSchema {
+    /// The client's name for it.
+    pub name: String,
+    /// What it is for.
+    pub description: Option<String>,
+    /// The schema; not yet known to be one that can be enforced.
+    pub schema: Map<String, Value>,
+    /// Shown again; a schema is kept to in any case.
+    pub strict: Option<bool>,
+    /// Where the request has the schema.
+    pub path: String,
 }
 
 /// How much an answer should say.

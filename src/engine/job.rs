@@ -5,11 +5,11 @@ use std::sync::Arc;
 use crate::{
     cache::CacheScope,
     id::TokenId,
-    sampling::{Choice, Logprobs, SamplingParams},
+    sampling::{Choice, Constraint, Logprobs, SamplingParams},
 };
 
 /// One generation.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Job {
     /// The whole prompt, at least one token.
     pub prompt: Vec<TokenId>,
@@ -17,6 +17,8 @@ pub struct Job {
     pub max_new_tokens: usize,
     /// How tokens are chosen.
     pub sampling: SamplingParams,
+    /// What keeps the answer to a form.
+    pub constraint: Option<Box<dyn Constraint>>,
     /// Tokens that end the answer; empty to ignore them.
     pub end_tokens: Arc<[TokenId]>,
     /// Whose key/value memories it may begin with, and who may reuse its own.

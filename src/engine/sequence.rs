@@ -1,6 +1,10 @@
 //! One generation inside the engine: its tokens, its key/value memory and its reader.
 
-use std::sync::Arc;
+use std::{
+    borrow::Cow,
+    sync::Arc,
+    task::{Context, Poll},
+};
 
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -9,7 +13,7 @@ use crate::{
     cache::{CacheScope, Pin, PrefixCache},
     id::TokenId,
     model::exec::{KvMemory, Slot},
-    sampling::{Sampler, Workspace},
+    sampling::{Allowed, Constraint, Sampler, Workspace},
 };
 
 /// A job on its way to the engine's thread.
@@ -30,6 +34,9 @@ pub(super) struct Sequence<K> {
     max_new_tokens: usize,
     end_tokens: Arc<[TokenId]>,
     sampler: Sampler,
+    constraint: Option<Box<dyn Constraint>>,
+    /// Logits after the last token, while the constraint is not ready to choose from them.
+    waiting: Option<Vec<f32>>,
     /// Memory of the first tokens, if there is one.
     kv: Option<K>,
     /// While the memory is only shared with the prefix cache: before the sequence's first step.
@@ -41,12 +48,25 @@ pub(super) struct Sequence<K> {
     _place: OwnedSemaphorePermit,
 }
 
+/// What became of a sequence's logits.
+#[derive(Debug)]
+pub(super) enum Extended {
+    /// A token was chosen, and more are to come.
+    GoesOn,
+    /// They wait for the constraint.
+    Waits,
+    /// The job has ended.
+    Ended(Finish),
+}
+
 impl<K: KvMemory> Sequence<K> {
     /// Pins the longest prefix of the prompt that the cache has, and reports its length.
     pub(super) fn new(submission: Submission, cache: &mut PrefixCache<K>) -> Self {
         let Submission { job, events, place } = submission;
         let mut sequence = Self {
             sampler: Sampler::new(job.sampling, &job.prompt),
+            constraint: job.constraint,
+            waiting: None,
             prompt_len: job.prompt.len(),
             tokens: job.prompt,
             max_new_tokens: job.max_new_tokens,
@@ -88,6 +108,7 @@ impl<K: KvMemory> Sequence<K> {
     pub(super) fn view(&self) -> View {
         let held = self.held();
         let ready = match held {
+            _ if self.waiting.is_some() => false,
             0 => self.events.is_half_free(),
             _ => self.events.has_room(),
         };
@@ -157,28 +178,51 @@ impl<K: KvMemory> Sequence<K> {
         }
     }
 
-    /// Chooses the next token from the logits after the last one and reports it. Returns how the
-    /// job has ended, if it has.
+    /// Takes the logits after the last token back, if they wait for the constraint.
+    pub(super) fn take_waiting(&mut self) -> Option<Vec<f32>> {
+        self.waiting.take()
+    }
+
+    /// Chooses the next token from the logits after the last one and reports it, or keeps them until
+    /// the constraint is ready, which wakes the context then. Returns how the job has ended, if it has.
     pub(super) fn extend(
         &mut self,
-        logits: &[f32],
+        logits: Cow<'_, [f32]>,
         context_length: usize,
-        work: &mut Workspace,
-    ) -> Option<Finish> {
-        let choice = match self.sampler.choose(logits, self.tokens.len() as u64, work) {
+        (work, context): (&mut Workspace, &mut Context<'_>),
+    ) -> Extended {
+        let position = self.tokens.len() as u64;
+        let allowed = match self.constraint.as_mut().map(|it| it.poll_allowed(context)) {
+            None => Allowed::All,
+            Some(Poll::Ready(Ok(allowed))) => allowed,
+            Some(Poll::Ready(Err(error))) => {
+                return Extended::Ended(Finish::Failed(error.to_string()));
+            }
+            Some(Poll::Pending) => {
+                self.waiting = Some(logits.into_owned());
+                return Extended::Waits;
+            }
+        };
+        let choice = match self.sampler.choose_among(allowed, &logits, position, work) {
             Ok(choice) => choice,
-            Err(error) => return Some(Finish::Failed(error.to_string())),
+            Err(error) => return Extended::Ended(Finish::Failed(error.to_string())),
         };
         if self.end_tokens.contains(&choice.id) {
-            return Some(Finish::EndToken(choice.id));
+            return Extended::Ended(Finish::EndToken(choice.id));
+        }
+        if let Some(constraint) = &mut self.constraint {
+            constraint.accept(choice.id);
         }
         self.tokens.push(choice.id);
         self.events
             .emit(TokenEvent::Token(GeneratedToken::from(choice)));
         if self.tokens.len() - self.prompt_len >= self.max_new_tokens {
-            return Some(Finish::MaxTokens);
+            return Extended::Ended(Finish::MaxTokens);
         }
-        (self.tokens.len() >= context_length).then_some(Finish::ContextFull)
+        match self.tokens.len() >= context_length {
+            true => Extended::Ended(Finish::ContextFull),
+            false => Extended::GoesOn,
+        }
     }
 
     /// Reports how the job ended.

@@ -1,9 +1,16 @@
 //! One step of all sequences: schedule, run, choose tokens.
 
+use std::{
+    borrow::Cow,
+    sync::Arc,
+    task::{Context, Wake, Waker},
+    thread::{self, Thread},
+};
+
 use super::{
     EngineOptions, EngineStats, Finish,
     scheduler::{self, Decision, Limits},
-    sequence::{Sequence, Submission},
+    sequence::{Extended, Sequence, Submission},
 };
 use crate::{
     cache::PrefixCache,
@@ -23,11 +30,22 @@ pub(super) struct Engine<E: Executor> {
     /// Logits of the last step, one row for each sequence that wanted them.
     logits: Vec<f32>,
     work: Workspace,
+    /// Wakes the engine's thread when a constraint is ready.
+    waker: Waker,
     stats: EngineStats,
 }
 
+/// Wakes a thread that is parked.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
 impl<E: Executor> Engine<E> {
-    /// An engine without sequences.
+    /// An engine without sequences, on the thread that is to run it.
     ///
     /// # Errors
     /// When the key/value budget has no room for a prompt and an answer of one token each, or the
@@ -58,6 +76,7 @@ impl<E: Executor> Engine<E> {
             kv_bytes_max: options.kv_bytes_max,
             logits: Vec::new(),
             work: Workspace::default(),
+            waker: Waker::from(Arc::new(Unpark(thread::current()))),
             stats: EngineStats::default(),
         })
     }
@@ -105,6 +124,7 @@ impl<E: Executor> Engine<E> {
     /// job comes or a reader reads or goes.
     pub(super) fn step(&mut self) -> bool {
         self.retire_abandoned();
+        let resumed = self.resume();
         let views: Vec<_> = self.sequences.iter().map(Sequence::view).collect();
         let mut plan = scheduler::plan(&self.limits, &views);
         self.evict(&plan);
@@ -114,7 +134,7 @@ impl<E: Executor> Engine<E> {
             .iter()
             .any(|decision| matches!(decision, Decision::Run(_)))
         {
-            return false;
+            return resumed;
         }
         self.count(&plan);
         match self.run(&plan) {
@@ -204,28 +224,52 @@ impl<E: Executor> Engine<E> {
 
     /// Chooses the next token of every sequence that has logits.
     fn extend(&mut self, plan: &[Decision]) {
-        let mut rows = self.logits.chunks_exact(self.executor.vocab_size());
+        let logits = std::mem::take(&mut self.logits);
+        let mut rows = logits.chunks_exact(self.executor.vocab_size());
         let mut decisions = plan.iter();
-        self.sequences.retain_mut(|sequence| {
+        self.choose(|sequence| {
             let ran = matches!(decisions.next(), Some(Decision::Run(_)));
-            if !ran || !sequence.has_logits() {
-                return true;
-            }
-            let Some(row) = rows.next() else {
+            let row = (ran && sequence.has_logits()).then(|| rows.next());
+            row.flatten().map(Cow::Borrowed)
+        });
+        self.logits = logits;
+    }
+
+    /// Chooses the next token of every sequence whose constraint was not ready and is now. Returns
+    /// whether there was one.
+    fn resume(&mut self) -> bool {
+        self.choose(|sequence| sequence.take_waiting().map(Cow::Owned))
+    }
+
+    /// Chooses tokens from the logits that sequences have. Returns whether one was chosen.
+    fn choose<'a>(
+        &mut self,
+        mut logits: impl FnMut(&mut Sequence<E::Kv>) -> Option<Cow<'a, [f32]>>,
+    ) -> bool {
+        let mut context = Context::from_waker(&self.waker);
+        let mut chosen = 0;
+        self.sequences.retain_mut(|sequence| {
+            let Some(row) = logits(sequence) else {
                 return true;
             };
-            self.stats.generated_tokens += 1;
-            match sequence.extend(row, self.context_length, &mut self.work) {
-                Some(finish) => {
-                    if !matches!(finish, Finish::Failed(_)) {
-                        sequence.retire(&mut self.cache);
-                    }
-                    sequence.finish(finish);
-                    false
-                }
-                None => true,
+            let work = (&mut self.work, &mut context);
+            let finish = match sequence.extend(row, self.context_length, work) {
+                Extended::Waits => return true,
+                Extended::GoesOn => None,
+                Extended::Ended(finish) => Some(finish),
+            };
+            chosen += 1;
+            let Some(finish) = finish else {
+                return true;
+            };
+            if !matches!(finish, Finish::Failed(_)) {
+                sequence.retire(&mut self.cache);
             }
+            sequence.finish(finish);
+            false
         });
+        self.stats.generated_tokens += chosen;
+        chosen > 0
     }
 
     /// Ends the sequences of a step that failed, because their memories are undefined. The others

@@ -3,6 +3,7 @@
 mod continuation;
 #[cfg(test)]
 mod families;
+mod form;
 mod head;
 mod lines;
 mod listing;

@@ -9,6 +9,7 @@ use super::SamplingDefaults;
 use crate::{
     dialect::Description,
     engine::EngineHandle,
+    grammar::Grammars,
     id::TokenId,
     template::ChatTemplate,
     tokenizer::Tokenizer,
@@ -39,6 +40,8 @@ pub struct ServedModel {
     pub max_output_tokens: Option<u64>,
     /// Tokens that end an answer.
     pub end_tokens: Arc<[TokenId]>,
+    /// Makes what keeps answers to a form.
+    pub grammars: Grammars,
     /// See [`longest_token_bytes`].
     pub longest_token_bytes: usize,
 }

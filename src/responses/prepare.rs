@@ -7,6 +7,7 @@ use sha2::{Digest as _, Sha256};
 use super::{
     CreateError, ServedModel, Service,
     continuation::Rebuild,
+    form,
     lines::Line,
     past::{self, Past},
     prompt::{self, Prompt},
@@ -68,6 +69,7 @@ pub(super) fn prepare(
     let room = room_after(&model, prompt.tokens.len())?;
     refuse_unknown_tokens(&model, &turn)?;
 
+    let constraint = form::constraint(&model, &turn, &prompt.tokens)?;
     let id = ResponseId::new(created_at.as_millisecond(), service.entropy.draw());
     let seed = service.entropy.draw() as u64;
     let (settings, sampling) = settings::settle(&turn.sampling, &model.defaults, seed);
@@ -104,10 +106,11 @@ pub(super) fn prepare(
         prompt: prompt.tokens,
         max_new_tokens: wanted.map_or(room, |wanted| wanted.min(room)),
         sampling,
-        end_tokens: match record.turn.ignore_eos {
+        end_tokens: match record.turn.ignore_eos && constraint.is_none() {
             true => Arc::new([]),
             false => Arc::clone(&model.end_tokens),
         },
+        constraint,
         cache_scope: cache_scope(caller),
     };
     Ok(Prepared {

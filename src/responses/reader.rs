@@ -148,6 +148,14 @@ impl Reader {
     }
 }
 
+/// The text at the end of a prompt, as far as it matters to how an answer begins.
+pub(super) fn prompt_end(model: &ServedModel, prompt: &[TokenId]) -> String {
+    let end = &prompt[prompt.len().saturating_sub(PROMPT_END_TOKENS)..];
+    end.iter()
+        .map(|&id| model.tokenizer.token_text(id))
+        .collect()
+}
+
 /// What reads an answer within a conversation.
 fn conversing(
     model: &ServedModel,
@@ -162,11 +170,7 @@ fn conversing(
     let shown: Arc<[TokenId]> = tokens
         .filter_map(|spelling| model.tokenizer.token_id(spelling))
         .collect();
-    let end = &prompt[prompt.len().saturating_sub(PROMPT_END_TOKENS)..];
-    let end: String = end
-        .iter()
-        .map(|&id| model.tokenizer.token_text(id))
-        .collect();
+    let end = prompt_end(model, prompt);
     let reading = Reading {
         tools,
         thinks: model.dialect.thinks_after(&end),

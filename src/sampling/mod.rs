@@ -6,13 +6,14 @@
 //!    where they are to be reported; nothing below changes them.
 //! 2. Repetition penalty over the prompt and the answer so far, then presence and frequency
 //!    penalties over the answer so far.
-//! 3. Logit bias.
+//! 3. Logit bias, and what a [`Constraint`] does not allow is out.
 //! 4. Temperature. At 0 the largest logit wins (of equals the lowest id) and the steps below are
 //!    skipped.
 //! 5. Top-k, then top-p, then min-p, each over the distribution that the one before left,
 //!    normalised again.
 //! 6. A draw with the random number of the seed and the token's position ([`random`]).
 
+mod constraint;
 mod distribution;
 mod filter;
 mod history;
@@ -22,6 +23,7 @@ mod sampler;
 mod softmax;
 mod workspace;
 
+pub use constraint::{Allowed, Constraint, ConstraintError, TokenSet};
 pub use params::SamplingParams;
 pub use sampler::{Choice, Logprobs, Sampler, SamplingError};
 pub use workspace::Workspace;

@@ -2,6 +2,7 @@
 
 use super::{
     SamplingParams,
+    constraint::Allowed,
     distribution::Distribution,
     history::History,
     random::uniform,
@@ -64,11 +65,26 @@ impl Sampler {
         position: u64,
         work: &mut Workspace,
     ) -> Result<Choice, SamplingError> {
+        self.choose_among(Allowed::All, logits, position, work)
+    }
+
+    /// The same among tokens that are allowed.
+    ///
+    /// # Errors
+    /// As [`Sampler::choose`].
+    pub fn choose_among(
+        &mut self,
+        allowed: Allowed<'_>,
+        logits: &[f32],
+        position: u64,
+        work: &mut Workspace,
+    ) -> Result<Choice, SamplingError> {
         work.fill(logits);
         self.history.penalize(&self.params, work);
         for &(id, bias) in self.params.logit_bias.iter() {
             work.adjust(id, |logit| logit + bias);
         }
+        work.allow(allowed);
         let id = self.pick(position, work)?;
         self.history.push(id);
         let likeliest = self.params.logprobs.map(usize::from);

@@ -3,6 +3,7 @@
 pub mod chat;
 pub mod choices;
 pub mod completions;
+mod format;
 pub mod inbound;
 mod logprobs;
 pub mod outbound;

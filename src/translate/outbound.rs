@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::logprobs;
+use super::{format, logprobs};
 use crate::{
     conversation::{
         CustomFormat, Failure, FunctionTool, GrammarSyntax, ItemStatus, Output, OutputItem, Record,
@@ -39,7 +39,7 @@ pub fn response(record: &Record) -> Response {
             Truncation::Auto => "auto",
         },
         text: wire::TextConfig {
-            format: wire::TextFormat { kind: "text" },
+            format: format::shown(&turn.format),
             verbosity: turn.verbosity.map(verbosity),
         },
         reasoning: wire::ReasoningConfig {

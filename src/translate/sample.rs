@@ -6,7 +6,8 @@ use jiff::Timestamp;
 
 use crate::{
     conversation::{
-        Head, Labels, Record, Settings, Status, ToolChoice, ToolRules, Truncation, Turn, Usage,
+        Format, Head, Labels, Record, Settings, Status, ToolChoice, ToolRules, Truncation, Turn,
+        Usage,
     },
     id::ResponseId,
 };
@@ -36,6 +37,7 @@ pub(super) fn record() -> Record {
             parallel: true,
             calls_max: None,
         },
+        format: Format::Text,
         verbosity: None,
         labels: Labels {
             user: Some("u".to_owned()),

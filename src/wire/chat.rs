@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::{
-    request::{ContentPart, TextOrList},
+    request::{ContentPart, TextFormat, TextOrList},
     response::ToolChoice,
     tool::ToolDeclaration,
     values,
@@ -91,8 +91,8 @@ pub struct ChatRequest {
     /// Not supported.
     #[schema(ignore)]
     pub function_call: Option<Value>,
-    /// Whether the answer is free text.
-    pub response_format: Option<ResponseFormat>,
+    /// The form of the answer; see the guide for which schemas can be enforced.
+    pub response_format: Option<TextFormat>,
     /// Whether and how much to think.
     pub reasoning_effort: Option<String>,
     /// Extension: further variables for the chat template.
@@ -140,16 +140,6 @@ pub struct StreamOptions {
     pub include_usage: Option<bool>,
     /// No effect.
     pub include_obfuscation: Option<bool>,
-}
-
-/// `response_format` of a request.
-#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
-#[serde(expecting = "an object")]
-pub struct ResponseFormat {
-    /// `text` only.
-    #[serde(rename = "type")]
-    #[schema(value_type = values::TextFormatType)]
-    pub kind: Option<String>,
 }
 
 /// One element of `messages`. Which of the fields belong together, `role` says.

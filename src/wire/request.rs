@@ -132,22 +132,51 @@ pub struct CreateRequest {
 #[serde(expecting = "an object")]
 #[schema(as = RequestText)]
 pub struct TextConfig {
-    /// Whether the answer is free text.
+    /// The form of the answer.
     pub format: Option<TextFormat>,
     /// Shown again, no effect.
     #[schema(value_type = Option<values::Verbosity>)]
     pub verbosity: Option<String>,
 }
 
-/// `text.format` of a request.
+/// `text.format` of a request, and chat's `response_format`.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(expecting = "an object")]
 #[schema(as = RequestTextFormat)]
 pub struct TextFormat {
-    /// `text` only.
+    /// A schema needs a name and the schema, here or in `json_schema`.
     #[serde(rename = "type")]
     #[schema(value_type = values::TextFormatType)]
     pub kind: Option<String>,
+    /// Of a schema: what the client calls it.
+    #[schema(max_length = 64, pattern = "^[a-zA-Z0-9_-]+$")]
+    pub name: Option<String>,
+    /// Of a schema: what it is for.
+    pub description: Option<String>,
+    /// The JSON Schema.
+    #[schema(value_type = Option<Object>)]
+    pub schema: Option<Map<String, Value>>,
+    /// Shown again; a schema is kept to in any case.
+    pub strict: Option<bool>,
+    /// Chat's way to write a schema; both APIs take both.
+    pub json_schema: Option<JsonSchemaFormat>,
+}
+
+/// `json_schema` of a format.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(expecting = "an object")]
+#[schema(as = RequestJsonSchema)]
+pub struct JsonSchemaFormat {
+    /// What the client calls it.
+    #[schema(value_type = String, max_length = 64, pattern = "^[a-zA-Z0-9_-]+$")]
+    pub name: Option<String>,
+    /// What it is for.
+    pub description: Option<String>,
+    /// The JSON Schema.
+    #[schema(value_type = Object)]
+    pub schema: Option<Map<String, Value>>,
+    /// Shown again; a schema is kept to in any case.
+    pub strict: Option<bool>,
 }
 
 /// `reasoning` of a request.

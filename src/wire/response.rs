@@ -184,7 +184,7 @@ pub enum ToolChoice {
 }
 
 /// The form the answer was asked in.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[expect(
     missing_docs,
     reason = "the fields are OpenAI's and documented in docs/api.md"
@@ -196,14 +196,24 @@ pub struct TextConfig {
 }
 
 /// `text.format`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
 #[expect(
     missing_docs,
     reason = "the fields are OpenAI's and documented in docs/api.md"
 )]
-pub struct TextFormat {
-    #[serde(rename = "type")]
-    pub kind: &'static str,
+pub enum TextFormat {
+    Text,
+    JsonObject,
+    JsonSchema {
+        name: String,
+        #[schema(required)]
+        description: Option<String>,
+        #[schema(value_type = Object)]
+        schema: Map<String, Value>,
+        #[schema(required)]
+        strict: Option<bool>,
+    },
 }
 
 /// How much thinking was asked for.

@@ -78,6 +78,8 @@ pub enum Verbosity {
 #[expect(missing_docs, reason = "the values are OpenAI's")]
 pub enum TextFormatType {
     Text,
+    JsonObject,
+    JsonSchema,
 }
 
 /// What is told beside the answer.

@@ -13,4 +13,5 @@ mod refusals;
 mod routes;
 mod stopping;
 mod stream;
+mod structured;
 mod thinking;

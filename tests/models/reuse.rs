@@ -34,6 +34,7 @@ async fn answer(engine: &EngineHandle, prompt: &[u32]) -> (usize, Vec<GeneratedT
             logprobs: Some(0),
             ..SamplingParams::default()
         },
+        constraint: None,
         end_tokens: [].into(),
         cache_scope: CacheScope::default(),
     };

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use stemma::{
     dialect::Description,
     engine::{self, EngineOptions, scripted::ScriptedExecutor},
+    grammar::Grammars,
     id::TokenId,
     responses::{SamplingDefaults, ServedModel, longest_token_bytes},
     template::ChatTemplate,
@@ -115,6 +116,7 @@ impl Script {
             template_args: self.template_args,
             defaults: self.defaults,
             max_output_tokens: self.max_output_tokens,
+            grammars: Grammars::new(tokenizer.clone(), tokenizer.end_tokens().into()),
             end_tokens: tokenizer.end_tokens().into(),
             longest_token_bytes: longest_token_bytes(&tokenizer),
             tokenizer,

@@ -107,6 +107,7 @@ fn noisy(seed: u32) -> Job {
             seed: u64::from(seed),
             ..SamplingParams::default()
         },
+        constraint: None,
         end_tokens: [0].into(),
         cache_scope: CacheScope::default(),
     }

@@ -3,6 +3,7 @@
 mod answers;
 mod bounds;
 mod cancel;
+mod constraints;
 mod failure;
 mod fairness;
 mod noise;
@@ -50,8 +51,21 @@ fn job(prompt: impl IntoIterator<Item = TokenId>) -> Job {
             temperature: 0.0,
             ..SamplingParams::default()
         },
+        constraint: None,
         end_tokens: [END].into(),
         cache_scope: CacheScope::default(),
+    }
+}
+
+/// The same unconstrained job again.
+fn copy_of(job: &Job) -> Job {
+    Job {
+        prompt: job.prompt.clone(),
+        max_new_tokens: job.max_new_tokens,
+        sampling: job.sampling.clone(),
+        constraint: None,
+        end_tokens: Arc::clone(&job.end_tokens),
+        cache_scope: job.cache_scope,
     }
 }
 

@@ -18,7 +18,7 @@ async fn a_continued_conversation_is_not_read_again() {
     let (executor, steps) = recorded(echo());
     let engine = engine(EngineOptions::default(), executor);
     let first = job(10..20);
-    let (cached, stream) = submit(&engine, first.clone()).await;
+    let (cached, stream) = submit(&engine, copy_of(&first)).await;
     assert_eq!(cached, 0);
     let (answer, _) = read_on(stream).await;
     let whole: Vec<_> = first.prompt.into_iter().chain(answer).collect();
@@ -243,6 +243,7 @@ fn drawn(draws: &mut Draws, known: &[Vec<TokenId>]) -> Job {
             seed: u64::from(draws.below(1000)),
             ..SamplingParams::default()
         },
+        constraint: None,
         end_tokens: [0].into(),
         cache_scope: CacheScope(u64::from(draws.below(2))),
         ..job(prompt)
@@ -276,7 +277,7 @@ async fn history(seed: u64) -> EngineStats {
         let mut running = HashMap::new();
         for n in 0..1 + draws.below(8) {
             let job = drawn(&mut draws, &known);
-            let mut stream = engine.submit(job.clone()).expect("a place");
+            let mut stream = engine.submit(copy_of(&job)).expect("a place");
             if draws.below(5) == 0 {
                 for _ in 0..draws.below(4) {
                     next(&mut stream).await;

@@ -6,6 +6,7 @@ use crate::{
     limits,
     translate::{
         Code, Refusal,
+        format::{self, format},
         inbound::{self, SamplingFields, UnsupportedTools},
         logprobs,
     },
@@ -35,11 +36,14 @@ pub fn chat(request: ChatRequest, unsupported: UnsupportedTools) -> Result<Chat,
         parallel: request.parallel_tool_calls.unwrap_or(true),
         calls_max: inbound::at_least_one("max_tool_calls", request.max_tool_calls)?,
     };
+    let format = format("response_format", request.response_format.clone())?;
+    format::refuse_beside(&format, &tool_rules.choice)?;
     let turn = Turn {
         sampling: SamplingWishes {
             logprobs: asked_logprobs(&request)?,
             ..inbound::wishes(&sampling(&request))?
         },
+        format,
         verbosity: inbound::verbosity("verbosity", request.verbosity.as_deref())?,
         labels: inbound::labels(
             request.metadata,
@@ -141,10 +145,7 @@ fn refuse_absent(request: &ChatRequest) -> Result<(), Refusal> {
         ("prediction", request.prediction.is_some()),
         ("web_search_options", request.web_search_options.is_some()),
     ])?;
-    match &request.response_format {
-        Some(format) => inbound::refuse_format("response_format", format.kind.as_deref()),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -251,11 +252,6 @@ mod tests {
             ("tool_choice", json!("required"), "tool_choice"),
             ("top_logprobs", json!(3), "top_logprobs"),
             ("top_logprobs", json!(21), "top_logprobs"),
-            (
-                "response_format",
-                json!({"type": "json_object"}),
-                "response_format",
-            ),
             (
                 "response_format",
                 json!({"type": "xml"}),

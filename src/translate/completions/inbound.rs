@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     conversation::{
-        Head, Item, Message, Part, RawPrompt, Role, ToolChoice, ToolRules, Truncation, Turn,
+        Format, Head, Item, Message, Part, RawPrompt, Role, ToolChoice, ToolRules, Truncation, Turn,
     },
     limits,
     translate::{
@@ -82,6 +82,7 @@ pub fn completions(request: CompletionRequest) -> Result<Completions, Refusal> {
             parallel: true,
             calls_max: None,
         },
+        format: Format::Text,
         verbosity: None,
         labels: labels.clone(),
     };

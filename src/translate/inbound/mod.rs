@@ -9,7 +9,6 @@ mod sampling;
 mod template_args;
 mod tools;
 
-pub(super) use absent::refuse_format;
 pub(super) use input::{items, named};
 pub(super) use labels::labels;
 pub(super) use parts::parts;
@@ -25,7 +24,10 @@ use crate::{
     conversation::{Head, Item, Part, ToolRules, Truncation, Turn, Verbosity},
     id::ResponseId,
     limits,
-    translate::{Code, Refusal},
+    translate::{
+        Code, Refusal,
+        format::{self, format},
+    },
     wire::{CreateRequest, TextOrList},
 };
 
@@ -43,15 +45,13 @@ pub fn turn(request: CreateRequest, unsupported: UnsupportedTools) -> Result<Tur
         parallel: request.parallel_tool_calls.unwrap_or(true),
         calls_max: at_least_one("max_tool_calls", request.max_tool_calls)?,
     };
+    let text = request.text.clone().unwrap_or_default();
+    let format = format("text.format", text.format)?;
+    format::refuse_beside(&format, &tool_rules.choice)?;
     let turn = Turn {
         sampling,
-        verbosity: verbosity(
-            "text.verbosity",
-            request
-                .text
-                .as_ref()
-                .and_then(|text| text.verbosity.as_deref()),
-        )?,
+        format,
+        verbosity: verbosity("text.verbosity", text.verbosity.as_deref())?,
         labels: labels(
             request.metadata,
             request.user,

@@ -1,0 +1,120 @@
+//! What grammars cost at a vocabulary of 150,000 tokens: building the trie, compiling, and one mask.
+//!
+//! `cargo bench --bench grammar`; takes the tokenizer of the alias `qwen2.5-coder-0.5b`, downloading
+//! it if it is not here yet.
+
+use std::{
+    env,
+    hint::black_box,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+    thread,
+};
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use serde_json::{Value, json};
+use stemma::{
+    grammar::{Form, Grammars, Shape, Spec, Start},
+    id::TokenId,
+    load::{self, Sources},
+    sampling::Constraint,
+    tokenizer::Tokenizer,
+};
+
+const MODEL: &str = "qwen2.5-coder-0.5b";
+
+/// What the schema below admits.
+const ANSWER: &str = "{\n  \"title\": \"On the descent of texts: a \\\"stemma\\\"\",\n  \"year\": 1850,\n  \"tags\": [\"philology\", \"copies\"],\n  \"author\": {\"name\": \"Karl Lachmann\", \"born\": \"1793-03-04\", \"email\": null},\n  \"score\": 0.975\n}";
+
+fn schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "title": {"type": "string", "maxLength": 200},
+            "year": {"type": "integer", "minimum": 1000, "maximum": 2100},
+            "tags": {"type": "array", "items": {"type": "string", "pattern": "^[a-z ]+$"}},
+            "author": {
+                "type": "object",
+                "properties": {
+                    "name": {"type": "string"},
+                    "born": {"type": "string", "format": "date"},
+                    "email": {"anyOf": [{"type": "string", "format": "email"}, {"type": "null"}]},
+                },
+                "required": ["name", "born", "email"],
+                "additionalProperties": false,
+            },
+            "score": {"type": "number"},
+        },
+        "required": ["title", "year", "tags", "author", "score"],
+        "additionalProperties": false,
+    })
+}
+
+fn spec(schema: Value) -> Spec {
+    Spec {
+        shape: Shape::Form(Form::Schema(schema)),
+        start: Start::Now,
+    }
+}
+
+fn tokenizer() -> Tokenizer {
+    let sources = Sources::from_environment(|name| env::var(name).ok());
+    let path = load::resolve(MODEL, &sources).expect("a model");
+    let files = load::open(&path).expect("a model's files");
+    Tokenizer::open(&files.tokenizer).expect("a tokenizer")
+}
+
+/// Waits until it is known which tokens may come next.
+fn wait(constraint: &mut dyn Constraint) {
+    let mut context = Context::from_waker(Waker::noop());
+    while let Poll::Pending = constraint.poll_allowed(&mut context).map(black_box) {
+        thread::yield_now();
+    }
+}
+
+fn run(constraint: &mut dyn Constraint, tokens: &[TokenId]) {
+    wait(constraint);
+    for &token in tokens {
+        constraint.accept(token);
+        wait(constraint);
+    }
+}
+
+fn grammar(criterion: &mut Criterion) {
+    let tokenizer = tokenizer();
+    let ends: Arc<[TokenId]> = tokenizer.end_tokens().into();
+    let make = || Grammars::new(tokenizer.clone(), Arc::clone(&ends));
+    let tokens = tokenizer.encode_text(ANSWER, false);
+    let spec = spec(schema());
+    let mut group = criterion.benchmark_group("grammar");
+    group.sample_size(10);
+    group.bench_function("trie and first schema", |bencher| {
+        bencher.iter(|| make().constraint(&spec).expect("a grammar"));
+    });
+    let grammars = make();
+    let mut nth = 0;
+    group.bench_function("another schema", |bencher| {
+        bencher.iter(|| {
+            nth += 1;
+            let mut schema = schema();
+            schema["properties"]["year"]["maximum"] = json!(2100 + nth);
+            let spec = self::spec(schema);
+            grammars.constraint(&spec).expect("a grammar")
+        });
+    });
+    group.bench_function("a kept schema", |bencher| {
+        bencher.iter(|| grammars.constraint(&spec).expect("a grammar"));
+    });
+    group.throughput(criterion::Throughput::Elements(tokens.len() as u64));
+    group.bench_function("masks of an answer", |bencher| {
+        bencher.iter_batched(
+            || grammars.constraint(&spec).expect("a grammar"),
+            |mut constraint| run(&mut *constraint, &tokens),
+            criterion::BatchSize::SmallInput,
+        );
+    });
+    group.finish();
+}
+
+criterion_group!(benches, grammar);
+criterion_main!(benches);

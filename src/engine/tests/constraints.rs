@@ -1,0 +1,148 @@
+//! Sequences that may not say everything, and those beside them.
+
+use std::{
+    sync::{Arc, Mutex},
+    task::{Context, Poll, Waker},
+};
+
+use super::*;
+use crate::sampling::{Allowed, Constraint, ConstraintError, TokenSet};
+
+/// Allows some tokens, once the gate is open.
+#[derive(Debug)]
+struct Gated {
+    gate: Gate,
+    set: TokenSet,
+    accepted: Arc<Mutex<Vec<TokenId>>>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Gate(Arc<Mutex<(bool, Option<Waker>)>>);
+
+impl Gate {
+    fn open(&self) {
+        let mut state = self.0.lock().expect("no panic");
+        state.0 = true;
+        if let Some(waker) = state.1.take() {
+            waker.wake();
+        }
+    }
+
+    /// Whether somebody waits before it.
+    fn is_waited_for(&self) -> bool {
+        self.0.lock().expect("no panic").1.is_some()
+    }
+}
+
+impl Constraint for Gated {
+    fn poll_allowed(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Allowed<'_>, ConstraintError>> {
+        let mut state = self.gate.0.lock().expect("no panic");
+        if !state.0 {
+            state.1 = Some(context.waker().clone());
+            return Poll::Pending;
+        }
+        Poll::Ready(Ok(Allowed::Only(&self.set)))
+    }
+
+    fn accept(&mut self, token: TokenId) {
+        self.accepted.lock().expect("no panic").push(token);
+    }
+}
+
+fn set(tokens: impl IntoIterator<Item = TokenId>) -> TokenSet {
+    let mut set = TokenSet::of_words(vec![0; VOCAB_SIZE.div_ceil(32)]);
+    tokens.into_iter().for_each(|token| set.insert(token));
+    set
+}
+
+fn gated(gate: &Gate, set: TokenSet) -> (Job, Arc<Mutex<Vec<TokenId>>>) {
+    let accepted = Arc::default();
+    let constraint = Gated {
+        gate: gate.clone(),
+        set,
+        accepted: Arc::clone(&accepted),
+    };
+    let job = Job {
+        constraint: Some(Box::new(constraint)),
+        ..job([1, 2, 3, 4])
+    };
+    (job, accepted)
+}
+
+#[tokio::test]
+async fn only_allowed_tokens_come() {
+    let engine = engine(EngineOptions::default(), echo());
+    let gate = Gate::default();
+    gate.open();
+    let (job, accepted) = gated(&gate, set([2, 4, END]));
+    let stream = engine.submit(job).expect("a place");
+    // Where the model's own token is not allowed, the lowest of equals is.
+    let expected = vec![4, 2, 2, 2];
+    assert_eq!(
+        read(stream).await,
+        (expected.clone(), Finish::EndToken(END))
+    );
+    assert_eq!(*accepted.lock().expect("no panic"), expected);
+}
+
+#[tokio::test]
+async fn one_that_is_not_ready_holds_up_nobody() {
+    let engine = engine(EngineOptions::default(), echo());
+    let gate = Gate::default();
+    let (slow, _) = gated(&gate, set([1, 2, 3, 4, END]));
+    let mut slow = engine.submit(slow).expect("a place");
+    accepted(&mut slow).await;
+    for n in 0..20 {
+        let free = engine.submit(job(n..n + 30)).expect("a place");
+        assert_eq!(read(free).await.0.len(), 30);
+    }
+    assert!(gate.is_waited_for());
+    gate.open();
+    assert_eq!(
+        read_on(slow).await,
+        (vec![4, 3, 2, 1], Finish::EndToken(END))
+    );
+    settle(&engine, is_idle).await;
+}
+
+#[tokio::test]
+async fn a_client_that_goes_while_it_waits_leaves_nothing() {
+    let engine = engine(EngineOptions::default(), echo());
+    let gate = Gate::default();
+    let (slow, _) = gated(&gate, set([END]));
+    let mut stream = engine.submit(slow).expect("a place");
+    accepted(&mut stream).await;
+    while !gate.is_waited_for() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    drop(stream);
+    settle(&engine, is_idle).await;
+}
+
+#[tokio::test]
+async fn what_waits_is_read_again_when_its_memory_is_taken() {
+    // Room for one long sequence only.
+    let options = EngineOptions {
+        kv_bytes_max: 16 * 64,
+        cache_bytes_max: 0,
+        ..EngineOptions::default()
+    };
+    let engine = engine(options, echo());
+    let gate = Gate::default();
+    let (slow, _) = gated(&gate, set([1, 2, 3, 4, END]));
+    let mut slow = engine.submit(slow).expect("a place");
+    accepted(&mut slow).await;
+    while !gate.is_waited_for() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let free = engine.submit(job(0..31)).expect("a place");
+    assert_eq!(read(free).await.0.len(), 31);
+    gate.open();
+    assert_eq!(
+        read_on(slow).await,
+        (vec![4, 3, 2, 1], Finish::EndToken(END))
+    );
+}

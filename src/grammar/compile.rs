@@ -1,0 +1,246 @@
+//! Descriptions → grammars that are ready to match, off every thread that others wait for, and kept.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    fmt,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+        mpsc::{RecvTimeoutError, sync_channel},
+    },
+    thread::Builder,
+    time::Duration,
+};
+
+use llguidance::{Matcher, ParserFactory};
+
+use super::{
+    GrammarError, Spec, matching::Matching, schema::SCHEMA_BYTES_MAX, vocabulary, workers::Workers,
+};
+use crate::{
+    id::TokenId,
+    sampling::{Constraint, TokenSet},
+    tokenizer::Tokenizer,
+};
+
+/// How long a compilation may take. Its bounds keep it far below; nobody waits longer, whatever
+/// happens.
+const COMPILE_MAX: Duration = Duration::from_secs(10);
+
+/// Compilations that have outlived [`COMPILE_MAX`] and may still run, before all others are refused.
+const OVERDUE_MAX: usize = 2;
+
+/// Stack of the thread that compiles: schemas are compiled recursively.
+const STACK_BYTES: usize = 64 << 20;
+
+/// Compiled grammars that are kept.
+const KEPT_MAX: usize = 64;
+
+/// Bytes of their descriptions.
+const KEPT_BYTES_MAX: usize = 1 << 20;
+
+/// What makes grammars for one model. Cheap to clone.
+#[derive(Clone)]
+pub struct Grammars(Arc<Shared>);
+
+struct Shared {
+    tokenizer: Tokenizer,
+    end_tokens: Arc<[TokenId]>,
+    /// Built at first use: it takes time, and most requests need none.
+    factory: Mutex<Option<Result<Arc<ParserFactory>, GrammarError>>>,
+    kept: Mutex<Kept>,
+    overdue: AtomicUsize,
+    workers: Workers,
+}
+
+/// Compiled grammars, least recently used first.
+#[derive(Default)]
+struct Kept {
+    by_digest: HashMap<[u8; 32], (Arc<Compiled>, usize)>,
+    order: VecDeque<[u8; 32]>,
+    bytes: usize,
+}
+
+/// A grammar that is ready to match.
+pub(super) struct Compiled {
+    /// A matcher at the beginning, which is copied for each answer.
+    fresh: Mutex<Matcher>,
+    /// The tokens with which it may begin.
+    pub(super) first: TokenSet,
+    /// All tokens but those that end an answer.
+    pub(super) unended: TokenSet,
+}
+
+impl Compiled {
+    /// A matcher of its own.
+    pub(super) fn matcher(&self) -> Box<Matcher> {
+        let fresh = self.fresh.lock().unwrap_or_else(PoisonError::into_inner);
+        Box::new(fresh.deep_clone())
+    }
+}
+
+impl fmt::Debug for Compiled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Compiled").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Grammars {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Grammars").finish_non_exhaustive()
+    }
+}
+
+impl Grammars {
+    /// Makes grammars over a tokenizer's tokens; an answer may end with one of `end_tokens`. Nothing is
+    /// built yet.
+    #[must_use]
+    pub fn new(tokenizer: Tokenizer, end_tokens: Arc<[TokenId]>) -> Self {
+        Self(Arc::new(Shared {
+            tokenizer,
+            end_tokens,
+            factory: Mutex::default(),
+            kept: Mutex::default(),
+            overdue: AtomicUsize::new(0),
+            workers: Workers::default(),
+        }))
+    }
+
+    /// What keeps one answer to a description. Takes time, so it belongs on a thread for such work.
+    ///
+    /// # Errors
+    /// When the description cannot be enforced, or takes too much to be.
+    pub fn constraint(&self, spec: &Spec) -> Result<Box<dyn Constraint>, GrammarError> {
+        let compiled = self.compiled(spec)?;
+        let shared = &self.0;
+        let matching = Matching::new(
+            compiled,
+            &spec.start,
+            shared.tokenizer.clone(),
+            shared.workers.clone(),
+        );
+        Ok(Box::new(matching))
+    }
+
+    fn compiled(&self, spec: &Spec) -> Result<Arc<Compiled>, GrammarError> {
+        let bytes = spec.bytes();
+        if bytes > SCHEMA_BYTES_MAX {
+            let reason =
+                format!("a grammar may have at most {SCHEMA_BYTES_MAX} bytes, not {bytes}");
+            return Err(GrammarError::whole(reason));
+        }
+        let digest = spec.digest();
+        if let Some(compiled) = self.kept(|kept| kept.get(&digest)) {
+            return Ok(compiled);
+        }
+        let compiled = Arc::new(self.compile(spec)?);
+        self.kept(|kept| kept.insert(digest, Arc::clone(&compiled), bytes));
+        Ok(compiled)
+    }
+
+    fn kept<T>(&self, act: impl FnOnce(&mut Kept) -> T) -> T {
+        act(&mut self.0.kept.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Compiles on a thread with a stack for it.
+    fn compile(&self, spec: &Spec) -> Result<Compiled, GrammarError> {
+        let too_long = || GrammarError::whole("the grammar takes too long to compile");
+        if self.0.overdue.load(Ordering::Relaxed) >= OVERDUE_MAX {
+            return Err(too_long());
+        }
+        let (sender, compiled) = sync_channel(1);
+        let (shared, spec) = (Arc::clone(&self.0), spec.clone());
+        let work = move || {
+            if sender.send(shared.compile(&spec)).is_err() {
+                shared.overdue.fetch_sub(1, Ordering::Relaxed);
+            }
+        };
+        let thread = Builder::new()
+            .name("compile-grammar".to_owned())
+            .stack_size(STACK_BYTES);
+        let started = thread.spawn(work);
+        started.map_err(|error| GrammarError::Broken(format!("no thread to compile: {error}")))?;
+        match compiled.recv_timeout(COMPILE_MAX) {
+            Ok(result) => result,
+            Err(RecvTimeoutError::Timeout) => {
+                // Counted before the receiver goes, which is how the thread learns of it.
+                self.0.overdue.fetch_add(1, Ordering::Relaxed);
+                tracing::warn!("a grammar takes too long to compile");
+                Err(too_long())
+            }
+            Err(RecvTimeoutError::Disconnected) => Err(GrammarError::Broken(
+                "compiling a grammar panicked".to_owned(),
+            )),
+        }
+    }
+}
+
+impl Shared {
+    fn compile(&self, spec: &Spec) -> Result<Compiled, GrammarError> {
+        let factory = self.factory()?;
+        let grammar = spec.grammar(&self.tokenizer)?;
+        let refused = |error: &dyn fmt::Display| {
+            let text = error.to_string();
+            let reason = match text.lines().next().unwrap_or_default() {
+                // No token may come first.
+                line if line.contains("NoExtensionBias") => "nothing satisfies it",
+                line => line,
+            };
+            GrammarError::whole(format!("it cannot be enforced: {reason}"))
+        };
+        let parser = factory.create_parser(grammar);
+        let mut fresh = Matcher::new(Ok(parser.map_err(|error| refused(&error))?));
+        // Nothing that begins means nothing that the grammar admits.
+        let first = fresh.compute_mask().map_err(|error| refused(&error))?;
+        Ok(Compiled {
+            fresh: Mutex::new(fresh),
+            first: TokenSet::of_words(first.as_slice().to_vec()),
+            unended: self.unended(),
+        })
+    }
+}
+
+impl Shared {
+    fn factory(&self) -> Result<Arc<ParserFactory>, GrammarError> {
+        let mut factory = self.factory.lock().unwrap_or_else(PoisonError::into_inner);
+        let build = || vocabulary::factory(&self.tokenizer, &self.end_tokens).map(Arc::new);
+        factory.get_or_insert_with(build).clone()
+    }
+
+    fn unended(&self) -> TokenSet {
+        let mut words = vec![u32::MAX; self.tokenizer.vocab_size().div_ceil(32)];
+        for &end in self.end_tokens.iter() {
+            if let Some(word) = words.get_mut(end as usize / 32) {
+                *word &= !(1 << (end % 32));
+            }
+        }
+        TokenSet::of_words(words)
+    }
+}
+
+impl Kept {
+    fn get(&mut self, digest: &[u8; 32]) -> Option<Arc<Compiled>> {
+        let (compiled, _) = self.by_digest.get(digest)?;
+        let compiled = Arc::clone(compiled);
+        self.order.retain(|other| other != digest);
+        self.order.push_back(*digest);
+        Some(compiled)
+    }
+
+    fn insert(&mut self, digest: [u8; 32], compiled: Arc<Compiled>, bytes: usize) {
+        if bytes > KEPT_BYTES_MAX || self.by_digest.contains_key(&digest) {
+            return;
+        }
+        self.by_digest.insert(digest, (compiled, bytes));
+        self.order.push_back(digest);
+        self.bytes += bytes;
+        while self.order.len() > KEPT_MAX || self.bytes > KEPT_BYTES_MAX {
+            let Some(oldest) = self.order.pop_front() else {
+                return;
+            };
+            if let Some((_, bytes)) = self.by_digest.remove(&oldest) {
+                self.bytes -= bytes;
+            }
+        }
+    }
+}

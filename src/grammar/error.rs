@@ -1,0 +1,28 @@
+//! Why a grammar cannot be had.
+
+/// Why there is no grammar.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum GrammarError {
+    /// It cannot be enforced; for the client.
+    #[error("{reason}")]
+    Unsupported {
+        /// The keys and indices that lead to what is at fault, from the root of the schema; empty for
+        /// the whole.
+        path: Vec<String>,
+        /// What is wrong, in words.
+        reason: String,
+    },
+    /// The server's own fault; for the operator.
+    #[error("{0}")]
+    Broken(String),
+}
+
+impl GrammarError {
+    /// About the grammar as a whole.
+    pub(super) fn whole(reason: impl Into<String>) -> Self {
+        Self::Unsupported {
+            path: Vec::new(),
+            reason: reason.into(),
+        }
+    }
+}

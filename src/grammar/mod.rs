@@ -1,0 +1,20 @@
+//! What an answer must look like → which tokens may come next.
+//!
+//! A [`Spec`] describes it: a JSON schema, a grammar, a regular expression, or calls of tools between
+//! fixed texts. [`Grammars`] compiles it for one model's tokens (llguidance does the work) and gives a
+//! [`Constraint`](crate::sampling::Constraint) for each answer.
+
+mod compile;
+mod error;
+mod matching;
+mod schema;
+mod spec;
+#[cfg(test)]
+mod tests;
+mod vocabulary;
+mod workers;
+
+pub use compile::Grammars;
+pub use error::GrammarError;
+pub use schema::{FORMATS, SCHEMA_BYTES_MAX};
+pub use spec::{Call, Calls, Form, Shape, Spec, Start};

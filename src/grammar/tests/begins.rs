@@ -1,0 +1,181 @@
+//! Where grammars begin and end, and the forms that are not JSON.
+
+use serde_json::json;
+
+use super::{Verdict, allowed, grammars, refusal, run, schema, spec, tokenizer, verdict};
+use crate::{
+    dialect::Wrapper,
+    grammar::{Calls, Form, Shape, Spec, Start},
+};
+
+fn integers(start: Start) -> Spec {
+    Spec {
+        start,
+        ..schema(
+            &json!({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}),
+        )
+    }
+}
+
+#[test]
+fn an_end_token_is_all_that_follows_the_whole() {
+    let grammars = grammars();
+    let mut constraint = grammars
+        .constraint(&integers(Start::Now))
+        .expect("a grammar");
+    assert_eq!(run(&mut *constraint, "{\"a\": 1}"), Verdict::Whole);
+    let mut ends = tokenizer().end_tokens();
+    ends.sort_unstable();
+    let set = allowed(&mut *constraint).expect("not all");
+    let mut closed: Vec<_> = set.iter().collect();
+    closed.retain(|id| !tokenizer().token_text(*id).trim().is_empty());
+    assert_eq!(closed, ends);
+}
+
+#[test]
+fn control_tokens_are_no_text() {
+    let grammars = grammars();
+    let spec = schema(&json!({"type": "string"}));
+    assert!(matches!(
+        verdict(&grammars, &spec, "\"<|im_start|>"),
+        Verdict::Stopped(_)
+    ));
+    assert!(matches!(
+        verdict(&grammars, &spec, "\"<think>"),
+        Verdict::Stopped(_)
+    ));
+    assert_eq!(verdict(&grammars, &spec, "\"<thank>\""), Verdict::Whole);
+}
+
+#[test]
+fn thoughts_are_free_and_the_answer_is_not() {
+    let grammars = grammars();
+    let after = |open: Option<&str>| {
+        integers(Start::AfterThoughts {
+            open: open.map(str::to_owned),
+            close: "</think>".to_owned(),
+        })
+    };
+    let opened = after(None);
+    assert_eq!(
+        verdict(&grammars, &opened, "Hm {\"b\" </think>\n\n{\"a\": 1}"),
+        Verdict::Whole
+    );
+    assert_eq!(
+        verdict(&grammars, &opened, "Hm</think>{\"a\": 1}"),
+        Verdict::Whole
+    );
+    assert!(matches!(
+        verdict(&grammars, &opened, "Hm</think>\n\nSure"),
+        Verdict::Stopped(_)
+    ));
+    let may = after(Some("<think>"));
+    assert_eq!(
+        verdict(&grammars, &may, "<think>Hm.</think>\n{\"a\": 1}"),
+        Verdict::Whole
+    );
+    assert_eq!(verdict(&grammars, &may, "{\"a\": 1}"), Verdict::Whole);
+    assert_eq!(verdict(&grammars, &may, "Sure"), Verdict::Stopped(0));
+}
+
+#[test]
+fn thoughts_do_not_end_the_answer() {
+    let grammars = grammars();
+    let spec = integers(Start::AfterThoughts {
+        open: None,
+        close: "</think>".to_owned(),
+    });
+    assert_eq!(verdict(&grammars, &spec, "Hm."), Verdict::Open);
+}
+
+fn calls(several: bool) -> Calls {
+    let hermes = Wrapper {
+        opening: "",
+        before_name: "<tool_call>\n{\"name\": \"",
+        before_arguments: "\", \"arguments\": ",
+        after_arguments: "}\n</tool_call>",
+        between: "\n",
+        closing: "",
+    };
+    let only_a = json!({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": false});
+    let functions = [("f", Form::Schema(only_a)), ("g", Form::object())];
+    Calls::of(&hermes, &functions, several)
+}
+
+const F: &str = "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>";
+const G: &str = "<tool_call>\n{\"name\": \"g\", \"arguments\": {\"x\": []}}\n</tool_call>";
+
+#[test]
+fn calls_are_forced() {
+    let grammars = grammars();
+    let one = Spec {
+        shape: Shape::Calls(calls(false)),
+        start: Start::Now,
+    };
+    assert_eq!(verdict(&grammars, &one, F), Verdict::Whole);
+    assert_eq!(verdict(&grammars, &one, G), Verdict::Whole);
+    assert_eq!(verdict(&grammars, &one, "Sure"), Verdict::Stopped(0));
+    assert!(matches!(
+        verdict(&grammars, &one, &format!("{F}\n{G}")),
+        Verdict::Stopped(_)
+    ));
+    let several = Spec {
+        shape: Shape::Calls(calls(true)),
+        start: Start::Now,
+    };
+    assert_eq!(
+        verdict(&grammars, &several, &format!("{F}\n{G}")),
+        Verdict::Whole
+    );
+    let wrong = F.replace("\"a\"", "\"b\"");
+    assert!(matches!(
+        verdict(&grammars, &one, &wrong),
+        Verdict::Stopped(_)
+    ));
+}
+
+#[test]
+fn calls_are_kept_to_their_schemas_wherever_they_begin() {
+    let grammars = grammars();
+    let spec = Spec {
+        shape: Shape::Calls(calls(false).behind("<tool_call>")),
+        start: Start::AfterEach("<tool_call>".to_owned()),
+    };
+    assert_eq!(
+        verdict(&grammars, &spec, "Nothing to call."),
+        Verdict::Whole
+    );
+    let text = format!("Well: {F} and {G} then.");
+    assert_eq!(verdict(&grammars, &spec, &text), Verdict::Whole);
+    let wrong = format!("Well: {F} and {}", F.replace("\"a\"", "\"b\""));
+    assert!(matches!(
+        verdict(&grammars, &spec, &wrong),
+        Verdict::Stopped(_)
+    ));
+}
+
+#[test]
+fn grammars_and_expressions_are_taken_too() {
+    let grammars = grammars();
+    let regex = spec(Form::Regex("[a-c]{2}x?".to_owned()));
+    assert_eq!(verdict(&grammars, &regex, "abx"), Verdict::Whole);
+    assert_eq!(verdict(&grammars, &regex, "a"), Verdict::Open);
+    assert!(matches!(
+        verdict(&grammars, &regex, "ad"),
+        Verdict::Stopped(_)
+    ));
+    let lark = spec(Form::Lark(
+        "start: NUMBER (\"+\" NUMBER)*\nNUMBER: /[0-9]+/\n".to_owned(),
+    ));
+    assert_eq!(verdict(&grammars, &lark, "1+22"), Verdict::Whole);
+    assert_eq!(verdict(&grammars, &lark, "1+"), Verdict::Open);
+    for wrong in [
+        "start: missing",
+        "start: @form_0",
+        "%llguidance {}\nstart: /a/",
+        "start: /(/",
+    ] {
+        let (_, reason) = refusal(&grammars, &spec(Form::Lark(wrong.to_owned())));
+        assert!(!reason.is_empty(), "{wrong}");
+    }
+}

@@ -1,0 +1,103 @@
+//! Grammars over the small tokenizer of the tests, and what they let through.
+
+mod begins;
+mod hostile;
+mod keywords;
+
+use std::{
+    path::PathBuf,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+    thread,
+};
+
+use serde_json::{Map, Value};
+
+use super::{Form, GrammarError, Grammars, Shape, Spec, Start};
+use crate::{
+    id::TokenId,
+    sampling::{Allowed, Constraint, TokenSet},
+    tokenizer::{PromptPiece, Tokenizer, TokenizerSource},
+};
+
+/// What becomes of a text under a grammar.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    /// It may end here.
+    Whole,
+    /// More must follow.
+    Open,
+    /// After so many bytes the grammar does not let it through.
+    Stopped(usize),
+}
+
+fn tokenizer() -> Tokenizer {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let source = TokenizerSource::Json {
+        tokenizer: root.join("tests/data/tokenizer/chatml.json"),
+        config: Map::new(),
+    };
+    Tokenizer::open(&source).expect("a tokenizer")
+}
+
+fn grammars() -> Grammars {
+    let tokenizer = tokenizer();
+    let ends: Arc<[TokenId]> = tokenizer.end_tokens().into();
+    Grammars::new(tokenizer, ends)
+}
+
+fn spec(form: Form) -> Spec {
+    Spec {
+        shape: Shape::Form(form),
+        start: Start::Now,
+    }
+}
+
+fn schema(schema: &Value) -> Spec {
+    spec(Form::Schema(schema.clone()))
+}
+
+/// The tokens that may come next; `None` for all.
+fn allowed(constraint: &mut dyn Constraint) -> Option<TokenSet> {
+    let mut context = Context::from_waker(Waker::noop());
+    loop {
+        match constraint.poll_allowed(&mut context) {
+            Poll::Ready(Ok(Allowed::All)) => return None,
+            Poll::Ready(Ok(Allowed::Only(set))) => return Some(set.clone()),
+            Poll::Ready(Err(error)) => panic!("{error}"),
+            Poll::Pending => thread::yield_now(),
+        }
+    }
+}
+
+/// Lets a text through a grammar, token by token; spellings of control tokens mean those.
+fn run(constraint: &mut dyn Constraint, text: &str) -> Verdict {
+    let tokenizer = tokenizer();
+    let mut bytes = 0;
+    for token in tokenizer.encode_prompt(&[PromptPiece::Markup(text.to_owned())]) {
+        if allowed(constraint).is_some_and(|set| !set.contains(token)) {
+            return Verdict::Stopped(bytes);
+        }
+        constraint.accept(token);
+        bytes += tokenizer.token_text(token).len();
+    }
+    let ends = tokenizer.end_tokens();
+    match allowed(constraint) {
+        Some(set) if !ends.iter().any(|&end| set.contains(end)) => Verdict::Open,
+        _ => Verdict::Whole,
+    }
+}
+
+fn verdict(grammars: &Grammars, spec: &Spec, text: &str) -> Verdict {
+    let constraint = grammars.constraint(spec);
+    let mut constraint = constraint.unwrap_or_else(|error| panic!("{spec:?}: {error}"));
+    run(&mut *constraint, text)
+}
+
+/// The path and the reason of a refusal.
+fn refusal(grammars: &Grammars, spec: &Spec) -> (String, String) {
+    match grammars.constraint(spec) {
+        Err(GrammarError::Unsupported { path, reason }) => (path.join("."), reason),
+        other => panic!("{spec:?}: {other:?}"),
+    }
+}

@@ -1,0 +1,138 @@
+//! What tells the sampler which tokens may come next.
+
+use std::{
+    fmt::Debug,
+    task::{Context, Poll},
+};
+
+use super::workspace::Workspace;
+use crate::id::TokenId;
+
+/// Decides which tokens of one sequence may follow those before.
+///
+/// Finding that out may take a while, and must not take it on the caller's thread: as with a future,
+/// who polls too early is woken when it is time.
+pub trait Constraint: Send + Debug {
+    /// The tokens that may come next, from the last [`accept`](Self::accept) on, or from the
+    /// beginning.
+    ///
+    /// # Errors
+    /// When that cannot be found out, or no token may follow; the sequence cannot go on.
+    fn poll_allowed(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Allowed<'_>, ConstraintError>>;
+
+    /// Takes the token that was chosen; it is one of those that were allowed, and no end token.
+    fn accept(&mut self, token: TokenId);
+}
+
+/// Tokens that may come next.
+#[derive(Debug, Clone, Copy)]
+pub enum Allowed<'a> {
+    /// Every token.
+    All,
+    /// Those of a set, which is not empty.
+    Only(&'a TokenSet),
+}
+
+/// Why a constrained sequence cannot go on; the text is for the operator.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ConstraintError(pub String);
+
+/// A set of tokens, a bit for each. Tokens beyond its end are not in it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TokenSet {
+    words: Vec<u32>,
+}
+
+impl TokenSet {
+    /// The tokens whose bits are set, the lowest id in the lowest bit of the first word.
+    #[must_use]
+    pub fn of_words(words: Vec<u32>) -> Self {
+        Self { words }
+    }
+
+    /// Whether a token is in the set.
+    #[must_use]
+    pub fn contains(&self, token: TokenId) -> bool {
+        let word = self.words.get(token as usize / 32).copied().unwrap_or(0);
+        word >> (token % 32) & 1 == 1
+    }
+
+    /// Adds a token, if the set is long enough for it.
+    pub fn insert(&mut self, token: TokenId) {
+        if let Some(word) = self.words.get_mut(token as usize / 32) {
+            *word |= 1 << (token % 32);
+        }
+    }
+
+    /// The tokens, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = TokenId> {
+        let ids = 0..TokenId::try_from(self.words.len() * 32).unwrap_or(TokenId::MAX);
+        ids.filter(|&id| self.contains(id))
+    }
+}
+
+impl Workspace {
+    /// Leaves no chance to tokens that are not allowed.
+    pub(super) fn allow(&mut self, allowed: Allowed<'_>) {
+        let Allowed::Only(set) = allowed else {
+            return;
+        };
+        let mut logits = self.values.chunks_mut(32);
+        for &word in &set.words {
+            let Some(chunk) = logits.next() else {
+                return;
+            };
+            if word == u32::MAX {
+                continue;
+            }
+            for (bit, logit) in chunk.iter_mut().enumerate() {
+                if word >> bit & 1 == 0 {
+                    *logit = f32::NEG_INFINITY;
+                }
+            }
+        }
+        for chunk in logits {
+            chunk.fill(f32::NEG_INFINITY);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_holds_what_was_put_in() {
+        let mut set = TokenSet::of_words(vec![0b101, 0]);
+        set.insert(33);
+        set.insert(64);
+        assert_eq!(set.iter().collect::<Vec<_>>(), [0, 2, 33]);
+        assert!(set.contains(33) && !set.contains(1) && !set.contains(64));
+    }
+
+    #[test]
+    fn only_allowed_tokens_keep_their_logits() {
+        let kept = |allowed: Allowed<'_>| {
+            let mut work = Workspace::default();
+            work.fill(&[1.0; 70]);
+            work.allow(allowed);
+            let logits = (0u32..).zip(work.values.clone());
+            let kept = logits.filter(|&(_, logit)| logit == 1.0);
+            kept.map(|(id, _)| id).collect::<Vec<_>>()
+        };
+        assert_eq!(kept(Allowed::All).len(), 70);
+        let set = TokenSet::of_words(vec![1 << 31, u32::MAX, 1 << 5]);
+        let expected: Vec<u32> = [31].into_iter().chain(32..64).chain([69]).collect();
+        assert_eq!(kept(Allowed::Only(&set)), expected);
+        let short = TokenSet::of_words(vec![0b10]);
+        assert_eq!(
+            kept(Allowed::Only(&short)),
+            [1],
+            "what is beyond the set is out"
+        );
+    }
+}
