@@ -7,7 +7,7 @@ use std::{
     env,
     hint::black_box,
     sync::Arc,
-    task::{Context, Poll, Waker},
+    task::{Context, Waker},
     thread,
 };
 
@@ -67,7 +67,11 @@ fn tokenizer() -> Tokenizer {
 /// Waits until it is known which tokens may come next.
 fn wait(constraint: &mut dyn Constraint) {
     let mut context = Context::from_waker(Waker::noop());
-    while let Poll::Pending = constraint.poll_allowed(&mut context).map(black_box) {
+    while constraint
+        .poll_allowed(&mut context)
+        .map(black_box)
+        .is_pending()
+    {
         thread::yield_now();
     }
 }
