@@ -10,13 +10,6 @@ pub struct ErrorBody {
     pub error: ErrorObject,
 }
 
-/// Answer of `GET /health`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-pub struct Health {
-    /// Always `ok`; anything else is an error.
-    pub status: &'static str,
-}
-
 /// What went wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct ErrorObject {

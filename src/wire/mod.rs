@@ -4,6 +4,7 @@ pub mod chat;
 pub mod completion;
 pub mod error;
 pub mod event;
+pub mod health;
 pub mod list;
 pub mod model;
 pub mod request;
@@ -11,8 +12,9 @@ pub mod response;
 pub mod tool;
 pub mod values;
 
-pub use error::{ErrorBody, ErrorObject, Health};
+pub use error::{ErrorBody, ErrorObject};
 pub use event::{Event, EventBody};
+pub use health::Health;
 pub use list::{Deleted, ItemList};
 pub use model::{Model, ModelList};
 pub use request::{ContentPart, CreateRequest, InputItem, TextOrList};

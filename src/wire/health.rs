@@ -1,0 +1,11 @@
+//! What a health check is told.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// Answer of `GET /health`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Health {
+    /// Always `ok`; anything else is an error.
+    pub status: &'static str,
+}
