@@ -1,5 +1,7 @@
 //! Texts that end an answer: found across token boundaries, never shown.
 
+use super::syntax::find::doubtful;
+
 /// Watches a growing text for the first of several stop texts.
 ///
 /// Text that might be the beginning of a stop text is held back until it is certain.
@@ -37,7 +39,9 @@ impl StopTexts {
                 stopped: true,
             };
         }
-        let kept = self.held.split_off(self.held.len() - self.doubtful_bytes());
+        let kept = self
+            .held
+            .split_off(self.held.len() - doubtful(&self.held, &self.stops));
         Watched {
             text: std::mem::replace(&mut self.held, kept),
             stopped: false,
@@ -47,18 +51,6 @@ impl StopTexts {
     /// What was held back; there is no more text.
     pub fn finish(&mut self) -> String {
         std::mem::take(&mut self.held)
-    }
-
-    /// Length of the longest end of the held text that begins a stop text.
-    fn doubtful_bytes(&self) -> usize {
-        let longest = self.stops.iter().map(String::len).max().unwrap_or(0);
-        let from = self.held.len().saturating_sub(longest);
-        self.held
-            .char_indices()
-            .map(|(at, _)| at)
-            .filter(|&at| at >= from)
-            .find(|&at| self.stops.iter().any(|s| s.starts_with(&self.held[at..])))
-            .map_or(0, |at| self.held.len() - at)
     }
 }
 

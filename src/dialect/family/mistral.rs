@@ -23,20 +23,15 @@ pub(super) const SYNTAX: Syntax = Syntax {
     at_start: &[],
     tokens: &[CALLS, ARGUMENTS, ID],
     wrapper: |source| match (source.contains(ARGUMENTS), source.contains(ID)) {
-        (false, _) => Some(LIST),
+        (false, _) => Some(Wrapper {
+            opening: "[TOOL_CALLS][",
+            closing: "]",
+            ..Wrapper::LISTED
+        }),
         (true, false) => Some(NAMED_CALLS),
         // Each call has an id that the model makes up.
         (true, true) => None,
     },
-};
-
-const LIST: Wrapper = Wrapper {
-    opening: "[TOOL_CALLS][",
-    before_name: "{\"name\": \"",
-    before_arguments: "\", \"arguments\": ",
-    after_arguments: "}",
-    between: ", ",
-    closing: "]",
 };
 
 const NAMED_CALLS: Wrapper = Wrapper {

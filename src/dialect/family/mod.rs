@@ -87,6 +87,18 @@ pub struct Wrapper {
     pub closing: &'static str,
 }
 
+impl Wrapper {
+    /// Objects of a `name` and `arguments`, listed as JSON lists them, without anything around.
+    const LISTED: Self = Self {
+        opening: "",
+        before_name: "{\"name\": \"",
+        before_arguments: "\", \"arguments\": ",
+        after_arguments: "}",
+        between: ", ",
+        closing: "",
+    };
+}
+
 /// Makes what reads calls from behind a marker on.
 pub(super) type MakeCalls = fn(marker: &str) -> Box<dyn Calls>;
 

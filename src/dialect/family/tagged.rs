@@ -1,6 +1,6 @@
 //! Families that differ from each other only in the markers around their JSON.
 
-use super::{MakeCalls, Syntax, Wrapper};
+use super::{Syntax, Wrapper};
 use crate::dialect::syntax::objects::CallObjects;
 
 /// Nemotron Nano 2.
@@ -13,7 +13,7 @@ pub(super) const NEMOTRON: Syntax = Syntax {
         Some(Wrapper {
             opening: "<TOOLCALL>[",
             closing: "]</TOOLCALL>",
-            ..LISTED
+            ..Wrapper::LISTED
         })
     },
     ..PLAIN
@@ -30,13 +30,13 @@ pub(super) const TOOL_CALLS: Syntax = Syntax {
             true => Wrapper {
                 opening: "<tool_calls>[",
                 closing: "]</tool_calls>",
-                ..LISTED
+                ..Wrapper::LISTED
             },
             false => Wrapper {
                 opening: "<tool_calls>\n",
                 between: "\n",
                 closing: "\n</tool_calls>",
-                ..LISTED
+                ..Wrapper::LISTED
             },
         })
     },
@@ -49,7 +49,6 @@ pub(super) const COHERE: Syntax = Syntax {
     markers: &["<|START_ACTION|>"],
     behind: |_| Box::new(CallObjects::new(Some("<|END_ACTION|>"))),
     tokens: &["<|START_ACTION|>", "<|END_ACTION|>"],
-    wrapper: |_| None,
     ..PLAIN
 };
 
@@ -57,13 +56,12 @@ pub(super) const COHERE: Syntax = Syntax {
 pub(super) const GRANITE: Syntax = Syntax {
     is_of: |source| source.contains("<|tool_call|>"),
     markers: &["<|tool_call|>", "<tool_call>"],
-    behind: |_| Box::new(CallObjects::new(None)),
     tokens: &["<|tool_call|>", "<tool_call>"],
     wrapper: |_| {
         Some(Wrapper {
             opening: "<|tool_call|>[",
             closing: "]",
-            ..LISTED
+            ..Wrapper::LISTED
         })
     },
     ..PLAIN
@@ -73,12 +71,11 @@ pub(super) const GRANITE: Syntax = Syntax {
 pub(super) const GIGACHAT: Syntax = Syntax {
     is_of: |source| source.contains("<|function_call|>"),
     markers: &["<|function_call|>"],
-    behind: |_| Box::new(CallObjects::new(None)),
     tokens: &["<|function_call|>"],
     wrapper: |_| {
         Some(Wrapper {
             opening: "<|function_call|>",
-            ..LISTED
+            ..Wrapper::LISTED
         })
     },
     ..PLAIN
@@ -87,21 +84,10 @@ pub(super) const GIGACHAT: Syntax = Syntax {
 const PLAIN: Syntax = Syntax {
     is_of: |_| false,
     markers: &[],
-    behind: NOTHING,
+    behind: |_| Box::new(CallObjects::new(None)),
     at_start: &[],
     tokens: &[],
     wrapper: |_| None,
-};
-
-const NOTHING: MakeCalls = |_| Box::new(CallObjects::new(None));
-
-const LISTED: Wrapper = Wrapper {
-    opening: "",
-    before_name: "{\"name\": \"",
-    before_arguments: "\", \"arguments\": ",
-    after_arguments: "}",
-    between: ", ",
-    closing: "",
 };
 
 #[cfg(test)]

@@ -29,13 +29,18 @@ pub(crate) fn first_of(text: &str, markers: &[&str]) -> Found {
 }
 
 /// Length of the longest end of the text that begins a marker.
-fn doubtful(text: &str, markers: &[&str]) -> usize {
-    let longest = markers.iter().map(|marker| marker.len()).max().unwrap_or(0);
+pub(crate) fn doubtful(text: &str, markers: &[impl AsRef<str>]) -> usize {
+    let markers = markers.iter().map(AsRef::as_ref);
+    let longest = markers.clone().map(str::len).max().unwrap_or(0);
     let from = text.len().saturating_sub(longest);
     text.char_indices()
         .map(|(at, _)| at)
         .filter(|&at| at >= from)
-        .find(|&at| markers.iter().any(|marker| marker.starts_with(&text[at..])))
+        .find(|&at| {
+            markers
+                .clone()
+                .any(|marker| marker.starts_with(&text[at..]))
+        })
         .map_or(0, |at| text.len() - at)
 }
 
