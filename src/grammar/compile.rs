@@ -46,6 +46,8 @@ pub struct Grammars(Arc<Shared>);
 struct Shared {
     tokenizer: Tokenizer,
     end_tokens: Arc<[TokenId]>,
+    /// All tokens but those.
+    unended: Arc<TokenSet>,
     /// Built at first use: it takes time, and most requests need none.
     factory: Mutex<Option<Result<Arc<ParserFactory>, GrammarError>>>,
     kept: Mutex<Kept>,
@@ -67,8 +69,6 @@ pub(super) struct Compiled {
     fresh: Mutex<Matcher>,
     /// The tokens with which it may begin.
     pub(super) first: TokenSet,
-    /// All tokens but those that end an answer.
-    pub(super) unended: TokenSet,
 }
 
 impl Compiled {
@@ -93,10 +93,11 @@ impl fmt::Debug for Grammars {
 
 impl Grammars {
     /// Makes grammars over a tokenizer's tokens; an answer may end with one of `end_tokens`. Nothing is
-    /// built yet.
+    /// compiled yet.
     #[must_use]
     pub fn new(tokenizer: Tokenizer, end_tokens: Arc<[TokenId]>) -> Self {
         Self(Arc::new(Shared {
+            unended: Arc::new(unended(&tokenizer, &end_tokens)),
             tokenizer,
             end_tokens,
             factory: Mutex::default(),
@@ -115,6 +116,7 @@ impl Grammars {
         let shared = &self.0;
         let matching = Matching::new(
             compiled,
+            Arc::clone(&shared.unended),
             &spec.start,
             shared.tokenizer.clone(),
             shared.workers.clone(),
@@ -195,27 +197,25 @@ impl Shared {
         Ok(Compiled {
             fresh: Mutex::new(fresh),
             first: TokenSet::of_words(first.as_slice().to_vec()),
-            unended: self.unended(),
         })
     }
-}
 
-impl Shared {
     fn factory(&self) -> Result<Arc<ParserFactory>, GrammarError> {
         let mut factory = self.factory.lock().unwrap_or_else(PoisonError::into_inner);
         let build = || vocabulary::factory(&self.tokenizer, &self.end_tokens).map(Arc::new);
         factory.get_or_insert_with(build).clone()
     }
+}
 
-    fn unended(&self) -> TokenSet {
-        let mut words = vec![u32::MAX; self.tokenizer.vocab_size().div_ceil(32)];
-        for &end in self.end_tokens.iter() {
-            if let Some(word) = words.get_mut(end as usize / 32) {
-                *word &= !(1 << (end % 32));
-            }
+/// All tokens but those that end an answer.
+fn unended(tokenizer: &Tokenizer, end_tokens: &[TokenId]) -> TokenSet {
+    let mut words = vec![u32::MAX; tokenizer.vocab_size().div_ceil(32)];
+    for &end in end_tokens {
+        if let Some(word) = words.get_mut(end as usize / 32) {
+            *word &= !(1 << (end % 32));
         }
-        TokenSet::of_words(words)
     }
+    TokenSet::of_words(words)
 }
 
 impl Kept {

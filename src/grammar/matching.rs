@@ -1,12 +1,14 @@
 //! Keeps one answer to a grammar: masks are found out on other threads while the model runs.
 
 use std::{
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-    task::{Context, Poll, Waker},
+    fmt, mem,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
 };
 
 use llguidance::Matcher;
+use tokio::sync::oneshot::{self, Receiver};
 
 use super::{Start, compile::Compiled, workers::Workers};
 use crate::{
@@ -18,6 +20,8 @@ use crate::{
 /// One answer under a grammar.
 pub(super) struct Matching {
     compiled: Arc<Compiled>,
+    /// All tokens but those that end an answer.
+    unended: Arc<TokenSet>,
     tokenizer: Tokenizer,
     workers: Workers,
     phase: Phase,
@@ -27,7 +31,7 @@ pub(super) struct Matching {
 
 enum Phase {
     /// Everything is allowed until this marker has come, or everything but an end.
-    Free(Watch, Option<TokenSet>),
+    Free(Watch, Option<Arc<TokenSet>>),
     /// The first token decides: this one begins thoughts, another is the grammar's first.
     Undecided {
         open: TokenId,
@@ -36,8 +40,12 @@ enum Phase {
     },
     /// The grammar's first token comes next.
     Fresh,
+    /// A worker finds out how the grammar goes on.
+    Finding(Receiver<Result<Found, ConstraintError>>),
     /// The grammar goes on.
-    Bound(Bound),
+    Found(Found),
+    /// It cannot.
+    Broken(ConstraintError),
 }
 
 /// Looks for a marker in a text that grows.
@@ -69,33 +77,16 @@ impl Watch {
 }
 
 /// A grammar that has begun.
-struct Bound {
-    place: Arc<Place>,
-    /// What was found out last, until the next token.
-    found: Option<Found>,
-}
-
-/// Where a worker leaves what it finds out.
-#[derive(Default)]
-struct Place {
-    state: Mutex<PlaceState>,
-}
-
-#[derive(Default)]
-struct PlaceState {
-    found: Option<Found>,
-    waker: Option<Waker>,
-}
-
 struct Found {
     matcher: Box<Matcher>,
     /// `None` when the grammar has come to its end.
-    allowed: Result<Option<TokenSet>, ConstraintError>,
+    allowed: Option<TokenSet>,
 }
 
 impl Matching {
     pub(super) fn new(
         compiled: Arc<Compiled>,
+        unended: Arc<TokenSet>,
         start: &Start,
         tokenizer: Tokenizer,
         workers: Workers,
@@ -104,7 +95,7 @@ impl Matching {
         let phase = match start {
             Start::Now => Phase::Fresh,
             Start::AfterThoughts { open: None, close } => {
-                Phase::Free(Watch::new(close.clone()), Some(compiled.unended.clone()))
+                Phase::Free(Watch::new(close.clone()), Some(Arc::clone(&unended)))
             }
             Start::AfterThoughts {
                 open: Some(open),
@@ -128,6 +119,7 @@ impl Matching {
         };
         Self {
             compiled,
+            unended,
             tokenizer,
             workers,
             phase,
@@ -135,85 +127,50 @@ impl Matching {
         }
     }
 
-    /// Begins to match, with this token.
-    fn begin(&mut self, token: TokenId) {
-        let compiled = Arc::clone(&self.compiled);
-        let ends_here = self.again.is_some();
-        let place = Arc::new(Place::default());
-        let bound = Bound { place, found: None };
-        // Copying a matcher takes time, too.
-        bound.spawn(&self.workers, move || compiled.matcher(), token, ends_here);
-        self.phase = Phase::Bound(bound);
-    }
-}
-
-impl Bound {
-    fn spawn(
+    /// Lets a worker find out how a grammar goes on with this token.
+    fn find(
         &self,
-        workers: &Workers,
         matcher: impl FnOnce() -> Box<Matcher> + Send + 'static,
         token: TokenId,
-        ends_here: bool,
-    ) {
-        let place = Arc::downgrade(&self.place);
-        workers.run(move || {
-            // Nobody waits any more.
-            if place.strong_count() == 0 {
-                return;
-            }
-            let found = advance(matcher(), token, ends_here);
-            if let Some(place) = place.upgrade() {
-                place.put(found);
+    ) -> Phase {
+        let ends_here = self.again.is_some();
+        let (finder, finding) = oneshot::channel();
+        self.workers.run(move || {
+            // Otherwise nobody waits any more.
+            if !finder.is_closed() {
+                _ = finder.send(advance(matcher(), token, ends_here));
             }
         });
+        Phase::Finding(finding)
     }
 }
 
 /// Takes a token and finds out which may follow.
-fn advance(mut matcher: Box<Matcher>, token: TokenId, ends_here: bool) -> Found {
+fn advance(
+    mut matcher: Box<Matcher>,
+    token: TokenId,
+    ends_here: bool,
+) -> Result<Found, ConstraintError> {
     let failed = |error: &dyn fmt::Display| {
         let text = error.to_string();
         let line = text.lines().next().unwrap_or_default();
         ConstraintError(format!("the grammar cannot go on: {line}"))
     };
-    let mut allowed = || {
-        matcher
-            .consume_token(token)
-            .map_err(|error| failed(&error))?;
-        let over = matcher.is_stopped();
-        if over && !matcher.stop_reason().is_ok() {
-            return Err(failed(&matcher.stop_reason()));
+    let consumed = matcher.consume_token(token);
+    consumed.map_err(|error| failed(&error))?;
+    let over = matcher.is_stopped();
+    if over && !matcher.stop_reason().is_ok() {
+        return Err(failed(&matcher.stop_reason()));
+    }
+    let allowed = match over && ends_here {
+        true => None,
+        false => {
+            let mask = matcher.compute_mask_or_eos();
+            let mask = mask.map_err(|error| failed(&error))?;
+            Some(TokenSet::of_words(mask.as_slice().to_vec()))
         }
-        if over && ends_here {
-            return Ok(None);
-        }
-        let mask = matcher.compute_mask_or_eos();
-        let mask = mask.map_err(|error| failed(&error))?;
-        Ok(Some(TokenSet::of_words(mask.as_slice().to_vec())))
     };
-    let allowed = allowed();
-    Found { matcher, allowed }
-}
-
-impl Place {
-    fn put(&self, found: Found) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.found = Some(found);
-        let waker = state.waker.take();
-        drop(state);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-
-    fn poll(&self, context: &mut Context<'_>) -> Option<Found> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = state.found.take();
-        if found.is_none() {
-            state.waker = Some(context.waker().clone());
-        }
-        found
-    }
+    Ok(Found { matcher, allowed })
 }
 
 impl Constraint for Matching {
@@ -221,53 +178,47 @@ impl Constraint for Matching {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Result<Allowed<'_>, ConstraintError>> {
-        if let Phase::Bound(bound) = &mut self.phase {
-            if bound.found.is_none() {
-                bound.found = bound.place.poll(context);
-            }
-            let over = bound
-                .found
-                .as_ref()
-                .is_some_and(|found| found.allowed == Ok(None));
-            if over && let Some(marker) = &self.again {
-                self.phase = Phase::Free(Watch::new(marker.clone()), None);
-            }
+        if let Phase::Finding(finding) = &mut self.phase {
+            let found = ready!(Pin::new(finding).poll(context));
+            let lost = || ConstraintError("what matches the grammar panicked".to_owned());
+            self.phase = match (found.unwrap_or_else(|_| Err(lost())), &self.again) {
+                (Ok(Found { allowed: None, .. }), Some(marker)) => {
+                    Phase::Free(Watch::new(marker.clone()), None)
+                }
+                (Ok(found), _) => Phase::Found(found),
+                (Err(error), _) => Phase::Broken(error),
+            };
         }
         Poll::Ready(Ok(match &self.phase {
             Phase::Free(_, None) => Allowed::All,
             Phase::Free(_, Some(allowed)) => Allowed::Only(allowed),
             Phase::Undecided { allowed, .. } => Allowed::Only(allowed),
             Phase::Fresh => Allowed::Only(&self.compiled.first),
-            Phase::Bound(Bound { found: None, .. }) => return Poll::Pending,
-            Phase::Bound(Bound {
-                found: Some(found), ..
-            }) => match &found.allowed {
-                Ok(Some(allowed)) => Allowed::Only(allowed),
-                Ok(None) => Allowed::All,
-                Err(error) => return Poll::Ready(Err(error.clone())),
-            },
+            Phase::Finding(_) => return Poll::Pending,
+            Phase::Found(found) => found.allowed.as_ref().map_or(Allowed::All, Allowed::Only),
+            Phase::Broken(error) => return Poll::Ready(Err(error.clone())),
         }))
     }
 
     fn accept(&mut self, token: TokenId) {
-        match &mut self.phase {
-            Phase::Free(watch, _) => {
-                if watch.push(&self.tokenizer.token_text(token)) {
-                    self.phase = Phase::Fresh;
+        self.phase = match mem::replace(&mut self.phase, Phase::Fresh) {
+            Phase::Free(mut watch, allowed) => {
+                match watch.push(&self.tokenizer.token_text(token)) {
+                    true => Phase::Fresh,
+                    false => Phase::Free(watch, allowed),
                 }
             }
-            Phase::Undecided { open, close, .. } if *open == token => {
-                let unended = Some(self.compiled.unended.clone());
-                self.phase = Phase::Free(Watch::new(close.clone()), unended);
+            Phase::Undecided { open, close, .. } if open == token => {
+                Phase::Free(Watch::new(close), Some(Arc::clone(&self.unended)))
             }
-            Phase::Undecided { .. } | Phase::Fresh => self.begin(token),
-            Phase::Bound(bound) => {
-                let ends_here = self.again.is_some();
-                if let Some(Found { matcher, .. }) = bound.found.take() {
-                    bound.spawn(&self.workers, move || matcher, token, ends_here);
-                }
+            Phase::Undecided { .. } | Phase::Fresh => {
+                let compiled = Arc::clone(&self.compiled);
+                // Copying a matcher takes time, too.
+                self.find(move || compiled.matcher(), token)
             }
-        }
+            Phase::Found(Found { matcher, .. }) => self.find(move || matcher, token),
+            waiting @ (Phase::Finding(_) | Phase::Broken(_)) => waiting,
+        };
     }
 }
 
