@@ -200,7 +200,6 @@ pub(super) struct Parent<'a> {
 fn up_to_end(rendering: &[PromptPiece], prompt: usize, end_texts: &[String]) -> Option<String> {
     let mut text = String::new();
     for piece in rendering {
-        let (PromptPiece::Markup(more) | PromptPiece::Literal(more)) = piece;
         if let PromptPiece::Markup(markup) = piece {
             let mut from = prompt.saturating_sub(text.len()).min(markup.len());
             while !markup.is_char_boundary(from) {
@@ -214,7 +213,7 @@ fn up_to_end(rendering: &[PromptPiece], prompt: usize, end_texts: &[String]) -> 
                 return Some(text);
             }
         }
-        text.push_str(more);
+        text.push_str(piece.text());
     }
     None
 }

@@ -129,7 +129,10 @@ fn continued(
     let first = [said(Role::User, "Is it?")];
     let answered = [said(Role::Assistant, answer), said(Role::User, "Really?")];
     let both = [first.as_slice(), &answered].concat();
-    let prompt: String = render(template, &first).iter().map(text).collect();
+    let prompt: String = render(template, &first)
+        .iter()
+        .map(PromptPiece::text)
+        .collect();
     let parent = Parent {
         prompt: &prompt,
         answer: Some(answer),
@@ -176,7 +179,7 @@ fn after_call(template: &ChatTemplate, ends: &[&str]) -> &'static str {
         return "refused";
     };
     let parent = Parent {
-        prompt: &prompt.iter().map(text).collect::<String>(),
+        prompt: &prompt.iter().map(PromptPiece::text).collect::<String>(),
         answer: None,
         shown: &["get_weather"],
     };
@@ -212,10 +215,4 @@ fn render_with(
     };
     let now = Timestamp::constant(1_760_000_000, 0).to_zoned_datetime(TimeZone::UTC);
     template.render(&rendering, &now)
-}
-
-fn text(piece: &PromptPiece) -> &str {
-    match piece {
-        PromptPiece::Markup(text) | PromptPiece::Literal(text) => text,
-    }
 }

@@ -90,7 +90,7 @@ impl Conversation<'_> {
         let head_digest = Sha256::digest(&head).into();
         let items = window::without(self.items, left_out);
         let pieces = self.render(&items, self.now)?;
-        refuse_hopeless(model, pieces.iter().map(|piece| text(piece).len()).sum())?;
+        refuse_hopeless(model, pieces.iter().map(|piece| piece.text().len()).sum())?;
         let forked = past.map(|past| self.added(past, head_digest, left_out, &pieces));
         let (tokens, fork, rebuilt) = match (past, forked) {
             (Some(past), Some(Ok(added))) => {
@@ -170,7 +170,7 @@ impl Conversation<'_> {
         let prompt: String = prompt
             .map_err(|_| Rebuild::Rendering)?
             .iter()
-            .map(text)
+            .map(PromptPiece::text)
             .collect();
         let end_tokens = model.end_tokens.iter();
         let end_texts = end_tokens.map(|&id| model.tokenizer.token_text(id));
@@ -227,22 +227,10 @@ fn raw_tokens(model: &ServedModel, raw: &RawPrompt) -> Result<Vec<TokenId>, Crea
     Ok(tokens)
 }
 
-fn text(piece: &PromptPiece) -> &str {
-    match piece {
-        PromptPiece::Markup(text) | PromptPiece::Literal(text) => text,
-    }
-}
-
 /// An answer as the model wrote it, where that is known: of a message alone, which has no markup.
 fn generated(answer: &[Item]) -> Option<String> {
     match answer {
-        [Item::Message(message)] => Some(
-            message
-                .content
-                .iter()
-                .map(|Part::Text(text)| text.as_str())
-                .collect(),
-        ),
+        [message @ Item::Message(_)] => Some(texts(message).concat()),
         _ => None,
     }
 }

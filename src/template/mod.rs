@@ -164,9 +164,7 @@ impl ChatTemplate {
             &rendering,
             &Timestamp::UNIX_EPOCH.to_zoned_datetime(TimeZone::UTC),
         ) {
-            Ok(pieces) => pieces.iter().any(|piece| match piece {
-                PromptPiece::Markup(text) | PromptPiece::Literal(text) => text.contains(name),
-            }),
+            Ok(pieces) => pieces.iter().any(|piece| piece.text().contains(name)),
             Err(_) => self.mentions("tools"),
         }
     }

@@ -50,24 +50,18 @@ impl Detokenizer {
     /// The bytes that `id` would add now, whole characters or not.
     #[must_use]
     pub fn bytes_of(&self, id: TokenId) -> &[u8] {
-        stripped(self.written(id), self.at_start)
+        let bytes = written(&self.tokenizer, &self.shown, id);
+        stripped(bytes, self.at_start)
     }
 
     /// The whole characters that `id` completes. Unknown ids write nothing, nor do control tokens but
     /// for those that are shown.
     pub fn push(&mut self, id: TokenId) -> String {
-        let bytes = self.bytes_of(id).to_vec();
-        self.at_start &= self.written(id).is_empty();
-        self.pending.extend(bytes);
+        let bytes = written(&self.tokenizer, &self.shown, id);
+        self.pending
+            .extend_from_slice(stripped(bytes, self.at_start));
+        self.at_start &= bytes.is_empty();
         self.take_whole()
-    }
-
-    fn written(&self, id: TokenId) -> &[u8] {
-        let vocabulary = &self.tokenizer.0.vocabulary;
-        match self.shown.contains(&id) {
-            true => vocabulary.bytes(id),
-            false => vocabulary.shown_bytes(id),
-        }
     }
 
     /// What is left at the end of a text: U+FFFD for a character that never became whole.
@@ -84,6 +78,15 @@ impl Detokenizer {
         let whole = mem::replace(&mut self.pending, rest);
         String::from_utf8(whole)
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+    }
+}
+
+/// The bytes of a token; none of a control token, unless it is shown.
+fn written<'a>(tokenizer: &'a Tokenizer, shown: &[TokenId], id: TokenId) -> &'a [u8] {
+    let vocabulary = &tokenizer.0.vocabulary;
+    match shown.contains(&id) {
+        true => vocabulary.bytes(id),
+        false => vocabulary.shown_bytes(id),
     }
 }
 

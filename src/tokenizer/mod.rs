@@ -37,6 +37,14 @@ pub enum PromptPiece {
     Literal(String),
 }
 
+impl PromptPiece {
+    /// What it says, whoever wrote it.
+    pub fn text(&self) -> &str {
+        let (Self::Markup(text) | Self::Literal(text)) = self;
+        text
+    }
+}
+
 /// Why a tokenizer cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenizerError {

@@ -213,10 +213,7 @@ impl Turned {
 
 /// All pieces as one text.
 pub(super) fn text_of(pieces: &[PromptPiece]) -> String {
-    let texts = pieces.iter().map(|piece| match piece {
-        PromptPiece::Markup(text) | PromptPiece::Literal(text) => text.as_str(),
-    });
-    texts.collect()
+    pieces.iter().map(PromptPiece::text).collect()
 }
 
 fn items_of(message: &ChatMessage) -> Vec<Item> {

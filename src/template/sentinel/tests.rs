@@ -83,10 +83,7 @@ fn pieces(template: &ChatTemplate, text: &str) -> Vec<PromptPiece> {
 }
 
 fn joined(pieces: &[PromptPiece]) -> String {
-    let texts = pieces.iter().map(|piece| match piece {
-        PromptPiece::Markup(text) | PromptPiece::Literal(text) => text.as_str(),
-    });
-    texts.collect()
+    pieces.iter().map(PromptPiece::text).collect()
 }
 
 /// How often the pieces that are markup have a spelling which only the template may write.
