@@ -1,6 +1,8 @@
 //! What leads the prompt of a turn on one model: what the request says, what the server adds, and
 //! whether the template shows it.
 
+use std::mem;
+
 use serde_json::{Map, Value};
 
 use super::ServedModel;
@@ -27,25 +29,25 @@ pub(super) fn head(model: &ServedModel, turn: &Turn) -> Result<Head, Refusal> {
     let Some(template) = model.template.as_deref() else {
         return Ok(turn.head.clone());
     };
-    refuse_unseen_tools(&model.id, template, turn)?;
-    let mut template_args = model.template_args.clone();
-    template_args.extend(turn.head.template_args.clone());
+    refuse_unseen_tools(model, turn)?;
+    let mut head = turn.head.clone();
+    let asked = mem::replace(&mut head.template_args, model.template_args.clone());
+    head.template_args.extend(asked);
     if let Some(effort) = &turn.effort {
-        template_args.extend(thinking(template, effort));
+        head.template_args.extend(thinking(template, effort));
     }
-    Ok(Head {
-        template_args,
-        ..turn.head.clone()
-    })
+    Ok(head)
 }
 
-fn refuse_unseen_tools(id: &str, template: &ChatTemplate, turn: &Turn) -> Result<(), Refusal> {
+fn refuse_unseen_tools(model: &ServedModel, turn: &Turn) -> Result<(), Refusal> {
     let offered = !turn.head.tools.is_empty() && turn.tool_rules.choice != ToolChoice::None;
-    if !offered || template.shows_tools() {
+    if !offered || model.dialect.shows_tools {
         return Ok(());
     }
-    let message =
-        format!("The chat template of `{id}` shows no tools to the model, so it cannot call any.");
+    let message = format!(
+        "The chat template of `{}` shows no tools to the model, so it cannot call any.",
+        model.id
+    );
     Err(Refusal::of(Code::UnsupportedModel, "tools", message))
 }
 
