@@ -58,6 +58,22 @@ impl Output {
         matches!(self, Self::FunctionCall(_) | Self::CustomCall(_))
     }
 
+    /// What is said to the user, in a message.
+    pub fn said(&self) -> Option<&str> {
+        match self {
+            Self::Message(text) => Some(text),
+            Self::Reasoning(_) | Self::FunctionCall(_) | Self::CustomCall(_) => None,
+        }
+    }
+
+    /// What the model thinks, in thoughts.
+    pub fn thought(&self) -> Option<&str> {
+        match self {
+            Self::Reasoning(text) => Some(text),
+            Self::Message(_) | Self::FunctionCall(_) | Self::CustomCall(_) => None,
+        }
+    }
+
     fn text_mut(&mut self) -> &mut String {
         match self {
             Self::Message(text) | Self::Reasoning(text) => text,

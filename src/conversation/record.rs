@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::{OutputItem, Turn};
+use super::{Output, OutputItem, TokenLogprobs, Turn};
 use crate::id::ResponseId;
 
 /// A response, as far as it has come.
@@ -28,6 +28,19 @@ pub struct Record {
     pub output: Vec<OutputItem>,
     /// What it took; `None` until it ended.
     pub usage: Option<Usage>,
+}
+
+impl Record {
+    /// The contents of its items.
+    pub fn contents(&self) -> impl Iterator<Item = &Output> {
+        self.output.iter().map(|item| &item.content)
+    }
+
+    /// How likely the tokens of all its messages were, if that was asked for.
+    pub fn logprobs(&self) -> Option<impl Iterator<Item = &TokenLogprobs>> {
+        self.turn.sampling.logprobs?;
+        Some(self.output.iter().flat_map(|item| &item.logprobs))
+    }
 }
 
 /// The sampling settings that a response shows, in effect.

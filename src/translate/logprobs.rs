@@ -53,7 +53,7 @@ fn of_token(token: &TokenLogprobs, with_bytes: bool) -> TokenLogprob {
 }
 
 /// As a choice of a chat completion, or what is new of it, shows them.
-pub(super) fn in_chat(tokens: &[TokenLogprobs]) -> ChatLogprobs {
+pub(super) fn in_chat<'a>(tokens: impl IntoIterator<Item = &'a TokenLogprobs>) -> ChatLogprobs {
     // A control token has no bytes in any text.
     let bytes = |likely: &LikelyToken| Some(likely.bytes.clone()).filter(|it| !it.is_empty());
     let top = |likely: &LikelyToken| ChatTopLogprob {
@@ -61,7 +61,7 @@ pub(super) fn in_chat(tokens: &[TokenLogprobs]) -> ChatLogprobs {
         bytes: bytes(likely),
         logprob: likely.logprob,
     };
-    let content = tokens.iter().map(|token| ChatTokenLogprob {
+    let content = tokens.into_iter().map(|token| ChatTokenLogprob {
         token: token.chosen.text.clone(),
         bytes: bytes(&token.chosen),
         logprob: token.chosen.logprob,
@@ -75,8 +75,8 @@ pub(super) fn in_chat(tokens: &[TokenLogprobs]) -> ChatLogprobs {
 
 /// As a choice of a completion shows them. `offset` is how many characters of its text came before
 /// these tokens; returns how many then have.
-pub(super) fn in_completion(
-    tokens: &[TokenLogprobs],
+pub(super) fn in_completion<'a>(
+    tokens: impl IntoIterator<Item = &'a TokenLogprobs>,
     mut offset: usize,
 ) -> (CompletionLogprobs, usize) {
     let mut shown = CompletionLogprobs::default();

@@ -29,7 +29,8 @@ pub fn response(record: &Record) -> Response {
         instructions: turn.head.instructions.clone(),
         previous_response_id: turn.previous.map(|id| id.to_string()),
         output: record.output.iter().map(item).collect(),
-        output_text: output_text(&record.output),
+        // As clients' libraries compute it, too.
+        output_text: record.contents().filter_map(Output::said).collect(),
         tools: turn.tools.iter().map(tool).collect(),
         tool_choice: tool_choice(&turn.tool_rules.choice),
         parallel_tool_calls: turn.tool_rules.parallel,
@@ -163,15 +164,6 @@ pub(super) fn text_part(text: String, likely: &[TokenLogprobs]) -> wire::OutputP
 /// The part that a reasoning item has.
 pub(super) fn reasoning_part(text: String) -> wire::OutputPart {
     wire::OutputPart::ReasoningText { text }
-}
-
-/// The text of all messages, as clients' libraries compute it too.
-fn output_text(output: &[OutputItem]) -> String {
-    let text = |item: &'_ OutputItem| match &item.content {
-        Output::Message(text) => text.clone(),
-        Output::Reasoning(_) | Output::FunctionCall(_) | Output::CustomCall(_) => String::new(),
-    };
-    output.iter().map(text).collect()
 }
 
 /// A tool as it was declared.

@@ -2,7 +2,7 @@
 
 use super::messages::items;
 use crate::{
-    conversation::{Head, SamplingWishes, ToolRules, Truncation, Turn},
+    conversation::{Head, SamplingWishes, Truncation, Turn},
     limits,
     translate::{
         Code, Refusal,
@@ -28,15 +28,16 @@ pub struct Chat {
 ///
 /// # Errors
 /// What cannot be answered.
-pub fn chat(request: ChatRequest, unsupported: UnsupportedTools) -> Result<Chat, Refusal> {
+pub fn chat(mut request: ChatRequest, unsupported: UnsupportedTools) -> Result<Chat, Refusal> {
     refuse_absent(&request)?;
-    let declared = inbound::declared(request.tools.clone(), unsupported)?;
-    let tool_rules = ToolRules {
-        choice: inbound::choice(request.tool_choice.as_ref(), &declared.tools)?,
-        parallel: request.parallel_tool_calls.unwrap_or(true),
-        calls_max: inbound::at_least_one("max_tool_calls", request.max_tool_calls)?,
-    };
-    let format = format("response_format", request.response_format.clone())?;
+    let declared = inbound::declared(request.tools.take(), unsupported)?;
+    let tool_rules = inbound::tool_rules(
+        &declared.tools,
+        request.tool_choice.as_ref(),
+        request.parallel_tool_calls,
+        request.max_tool_calls,
+    )?;
+    let format = format("response_format", request.response_format.take())?;
     format::refuse_beside(&format, &tool_rules.choice)?;
     let turn = Turn {
         sampling: SamplingWishes {
@@ -144,8 +145,7 @@ fn refuse_absent(request: &ChatRequest) -> Result<(), Refusal> {
         ("audio", request.audio.is_some()),
         ("prediction", request.prediction.is_some()),
         ("web_search_options", request.web_search_options.is_some()),
-    ])?;
-    Ok(())
+    ])
 }
 
 #[cfg(test)]

@@ -53,8 +53,8 @@ pub(super) fn id(first: &Record) -> String {
 }
 
 fn choice(index: usize, record: &Record, alias: ReasoningAlias) -> ChatChoice {
-    let thoughts: Vec<&str> = record.output.iter().filter_map(thought).collect();
-    let texts: Vec<&str> = record.output.iter().filter_map(text).collect();
+    let thoughts: Vec<&str> = record.contents().filter_map(Output::thought).collect();
+    let texts: Vec<&str> = record.contents().filter_map(Output::said).collect();
     let tool_calls: Vec<ToolCall> = record.output.iter().filter_map(call).collect();
     ChatChoice {
         index,
@@ -70,25 +70,8 @@ fn choice(index: usize, record: &Record, alias: ReasoningAlias) -> ChatChoice {
             },
             tool_calls,
         },
-        logprobs: record.turn.sampling.logprobs.map(|_| {
-            let tokens = record.output.iter().flat_map(|item| &item.logprobs);
-            logprobs::in_chat(&tokens.cloned().collect::<Vec<_>>())
-        }),
+        logprobs: record.logprobs().map(logprobs::in_chat),
         finish_reason: finish_reason(record),
-    }
-}
-
-fn text(item: &OutputItem) -> Option<&str> {
-    match &item.content {
-        Output::Message(text) => Some(text),
-        Output::Reasoning(_) | Output::FunctionCall(_) | Output::CustomCall(_) => None,
-    }
-}
-
-fn thought(item: &OutputItem) -> Option<&str> {
-    match &item.content {
-        Output::Reasoning(text) => Some(text),
-        Output::Message(_) | Output::FunctionCall(_) | Output::CustomCall(_) => None,
     }
 }
 
@@ -121,9 +104,7 @@ pub(super) fn call(item: &OutputItem) -> Option<ToolCall> {
 pub(in crate::translate) fn finish_reason(record: &Record) -> &'static str {
     match record.status {
         Status::Cut => "length",
-        Status::Completed if record.output.iter().any(|item| item.content.is_call()) => {
-            "tool_calls"
-        }
+        Status::Completed if record.contents().any(Output::is_call) => "tool_calls",
         Status::Completed | Status::InProgress | Status::Cancelled | Status::Failed(_) => "stop",
     }
 }

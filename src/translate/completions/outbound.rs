@@ -18,18 +18,14 @@ use crate::{
 pub fn completion(records: &[Record], answers: usize, echo: bool) -> Option<Completion> {
     let first = records.first()?;
     let choices = records.iter().enumerate().map(|(index, record)| {
-        let said = record.output.iter().filter_map(|item| match &item.content {
-            Output::Message(text) => Some(text.as_str()),
-            Output::Reasoning(_) | Output::FunctionCall(_) | Output::CustomCall(_) => None,
-        });
+        let said = record.contents().filter_map(Output::said);
         let repeated = echoed(record, echo);
         CompletionChoice {
             index,
             text: repeated.into_iter().chain(said).collect(),
-            logprobs: record.turn.sampling.logprobs.map(|_| {
-                let tokens = record.output.iter().flat_map(|item| &item.logprobs);
-                logprobs::in_completion(&tokens.cloned().collect::<Vec<_>>(), 0).0
-            }),
+            logprobs: record
+                .logprobs()
+                .map(|tokens| logprobs::in_completion(tokens, 0).0),
             finish_reason: Some(finish_reason(record)),
         }
     });

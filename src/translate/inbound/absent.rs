@@ -8,6 +8,5 @@ pub(super) fn refuse(request: &CreateRequest) -> Result<(), Refusal> {
         ("background", request.background == Some(true)),
         ("conversation", request.conversation.is_some()),
         ("prompt", request.prompt.is_some()),
-    ])?;
-    Ok(())
+    ])
 }

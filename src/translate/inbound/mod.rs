@@ -16,12 +16,12 @@ pub(super) use sampling::{SamplingFields, wishes};
 pub(super) use template_args::effort;
 pub use template_args::template_args;
 pub use tools::UnsupportedTools;
-pub(super) use tools::{choice, declared, instruction, shown};
+pub(super) use tools::{declared, instruction, shown, tool_rules};
 
 use std::collections::HashSet;
 
 use crate::{
-    conversation::{Head, Item, Part, ToolRules, Truncation, Turn, Verbosity},
+    conversation::{Head, Item, Part, Truncation, Turn, Verbosity},
     id::ResponseId,
     limits,
     translate::{
@@ -35,17 +35,18 @@ use crate::{
 ///
 /// # Errors
 /// The first thing that is wrong.
-pub fn turn(request: CreateRequest, unsupported: UnsupportedTools) -> Result<Turn, Refusal> {
+pub fn turn(mut request: CreateRequest, unsupported: UnsupportedTools) -> Result<Turn, Refusal> {
     absent::refuse(&request)?;
     let mut sampling = wishes(&SamplingFields::from(&request))?;
     include::apply(&request, &mut sampling)?;
-    let declared = declared(request.tools.clone(), unsupported)?;
-    let tool_rules = ToolRules {
-        choice: choice(request.tool_choice.as_ref(), &declared.tools)?,
-        parallel: request.parallel_tool_calls.unwrap_or(true),
-        calls_max: at_least_one("max_tool_calls", request.max_tool_calls)?,
-    };
-    let text = request.text.clone().unwrap_or_default();
+    let declared = declared(request.tools.take(), unsupported)?;
+    let tool_rules = tool_rules(
+        &declared.tools,
+        request.tool_choice.as_ref(),
+        request.parallel_tool_calls,
+        request.max_tool_calls,
+    )?;
+    let text = request.text.take().unwrap_or_default();
     let format = format("text.format", text.format)?;
     format::refuse_beside(&format, &tool_rules.choice)?;
     let turn = Turn {

@@ -4,11 +4,14 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::input::{named, wrong_type};
+use super::{
+    at_least_one,
+    input::{named, wrong_type},
+};
 use crate::{
     conversation::{
         CustomFormat, CustomTool, FunctionTool, GrammarSyntax, Namespace, Tool, ToolChoice,
-        tool::shown_name,
+        ToolRules, tool::shown_name,
     },
     limits,
     translate::{Code, Refusal},
@@ -210,11 +213,22 @@ fn refuse_doubles(tools: &[Tool]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Translates `tool_choice`, which both APIs' forms may have.
-pub(in crate::translate) fn choice(
-    choice: Option<&Value>,
+/// What may be called of these tools, and how.
+pub(in crate::translate) fn tool_rules(
     tools: &[Tool],
-) -> Result<ToolChoice, Refusal> {
+    choice: Option<&Value>,
+    parallel: Option<bool>,
+    calls_max: Option<i64>,
+) -> Result<ToolRules, Refusal> {
+    Ok(ToolRules {
+        choice: tool_choice(choice, tools)?,
+        parallel: parallel.unwrap_or(true),
+        calls_max: at_least_one("max_tool_calls", calls_max)?,
+    })
+}
+
+/// Translates `tool_choice`, which both APIs' forms may have.
+fn tool_choice(choice: Option<&Value>, tools: &[Tool]) -> Result<ToolChoice, Refusal> {
     const PARAM: &str = "tool_choice";
     match choice {
         None | Some(Value::Null) => Ok(ToolChoice::Auto),
