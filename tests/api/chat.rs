@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{Script, Setup, TestApp, error};
+use crate::support::{Script, Setup, TestApp, chunks, error};
 
 async fn post(app: &TestApp, request: &Value) -> reqwest::Response {
-    let post = app.client.post(format!("{}/v1/chat/completions", app.url));
-    post.json(request).send().await.expect("an answer")
+    app.post("/v1/chat/completions", request).await
 }
 
 async fn completion(app: &TestApp, request: &Value) -> Value {
@@ -19,20 +18,12 @@ async fn completion(app: &TestApp, request: &Value) -> Value {
 }
 
 /// The chunks of a stream, which must end as all streams do.
-async fn chunks(app: &TestApp, mut request: Value) -> Vec<Value> {
+async fn streamed(app: &TestApp, mut request: Value) -> Vec<Value> {
     request["stream"] = true.into();
     let answer = post(app, &request).await;
     assert_eq!(answer.status(), 200);
     assert_eq!(answer.headers()["content-type"], "text/event-stream");
-    let text = answer.text().await.expect("text");
-    let chunks = text
-        .strip_suffix("data: [DONE]\n\n")
-        .expect("a stream that says its end");
-    let frames = chunks.split_terminator("\n\n");
-    frames
-        .map(|frame| serde_json::from_str(frame.strip_prefix("data: ").expect("data")))
-        .collect::<Result<_, _>>()
-        .expect("JSON")
+    chunks(answer).await
 }
 
 fn hello() -> Value {
@@ -95,7 +86,7 @@ async fn a_stream_adds_up_to_the_completion() {
     let whole = completion(&app, &hello()).await;
     for include_usage in [false, true] {
         let options = json!({"include_usage": include_usage});
-        let chunks = chunks(&app, with("stream_options", options)).await;
+        let chunks = streamed(&app, with("stream_options", options)).await;
         let ids = chunks.iter().map(|chunk| &chunk["id"]);
         assert!(ids.clone().all(|id| id == &chunks[0]["id"]));
         let delta = |chunk: &Value| chunk["choices"][0]["delta"].clone();
@@ -144,7 +135,7 @@ async fn several_answers_to_one_request() {
     let three = 3 * tokens(&one, "completion_tokens");
     assert_eq!(tokens(&whole, "completion_tokens"), three);
 
-    let chunks = chunks(&app, with("n", 3.into())).await;
+    let chunks = streamed(&app, with("n", 3.into())).await;
     for index in 0..3 {
         let own = |chunk: &&Value| chunk["choices"][0]["index"] == index;
         let own: Vec<&Value> = chunks.iter().filter(own).collect();

@@ -2,11 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Script, Setup, TestApp, error, tokenizer};
+use crate::support::{Script, Setup, TestApp, chunks, error, tokenizer};
 
 async fn post(app: &TestApp, request: &Value) -> reqwest::Response {
-    let post = app.client.post(format!("{}/v1/completions", app.url));
-    post.json(request).send().await.expect("an answer")
+    app.post("/v1/completions", request).await
 }
 
 async fn completion(app: &TestApp, request: &Value) -> Value {
@@ -92,13 +91,7 @@ async fn a_stream_adds_up_to_the_completion() {
     let whole = completion(&app, &request).await;
     request["stream"] = true.into();
     request["stream_options"] = json!({"include_usage": true});
-    let text = post(&app, &request).await.text().await.expect("text");
-    let chunks = text.strip_suffix("data: [DONE]\n\n").expect("an end");
-    let chunks: Vec<Value> = chunks
-        .split_terminator("\n\n")
-        .map(|frame| serde_json::from_str(frame.strip_prefix("data: ").expect("data")))
-        .collect::<Result<_, _>>()
-        .expect("JSON");
+    let chunks = chunks(post(&app, &request).await).await;
     for (index, expected) in texts(&whole).into_iter().enumerate() {
         let own = chunks.iter().map(|chunk| &chunk["choices"][0]);
         let mut own = own.filter(|choice| choice["index"] == index);

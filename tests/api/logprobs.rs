@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Events, Setup, TestApp};
+use crate::support::{Events, Setup, TestApp, chunks};
 
 /// Characters of several tokens among it.
 const TEXT: &str = "Hello there, caf\u{e9} \u{1f600}\u{4e16}.";
@@ -120,8 +120,7 @@ async fn what_a_stop_text_hides_has_none() {
 }
 
 async fn post(app: &TestApp, path: &str, request: &Value) -> reqwest::Response {
-    let post = app.client.post(format!("{}{path}", app.url)).json(request);
-    let answer = post.send().await.expect("an answer");
+    let answer = app.post(path, request).await;
     assert_eq!(answer.status(), 200, "{request}");
     answer
 }
@@ -129,16 +128,9 @@ async fn post(app: &TestApp, path: &str, request: &Value) -> reqwest::Response {
 /// What is new in the chunks of a stream.
 async fn choices(app: &TestApp, path: &str, mut request: Value) -> Vec<Value> {
     request["stream"] = true.into();
-    let text = post(app, path, &request).await.text().await.expect("text");
-    let datas = text.split_terminator("\n\n").filter_map(|frame| {
-        let data = frame.strip_prefix("data: ").expect("data");
-        (data != "[DONE]").then_some(data)
-    });
-    let choice = |data: &str| {
-        let mut chunk: Value = serde_json::from_str(data).expect("JSON");
-        chunk["choices"][0].take()
-    };
-    datas.map(choice).collect()
+    let chunks = chunks(post(app, path, &request).await).await;
+    let choice = |mut chunk: Value| chunk["choices"][0].take();
+    chunks.into_iter().map(choice).collect()
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::thinking::OPENING;
 use crate::support::{Script, Setup, TestApp, error};
 
 /// A model that would rather talk; where it may not, it says what comes first in the vocabulary.
@@ -138,8 +139,7 @@ async fn chat(app: &TestApp, format: &Value) -> reqwest::Response {
     let request = json!({
         "messages": [{"role": "user", "content": "Who?"}], "response_format": format, "n": 2, "seed": 1,
     });
-    let post = app.client.post(format!("{}/v1/chat/completions", app.url));
-    post.json(&request).send().await.expect("an answer")
+    app.post("/v1/chat/completions", &request).await
 }
 
 #[tokio::test]
@@ -171,17 +171,12 @@ async fn one_that_talks_is_not_held_up() {
     check(formed["output_text"].as_str().expect("text"));
 }
 
-/// ChatML that opens the model's thoughts itself.
-const THINKING: &str = "{% for message in messages %}\
-    {{ '<|im_start|>' + message.role + '\n' + message.content.split('</think>')[-1] + '<|im_end|>\n' }}\
-    {% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n<think>\n' }}{% endif %}";
-
 #[tokio::test]
 async fn thoughts_come_before_it_as_they_like() {
     let mut model = Script::new("scripted", |_| {
         "Well, {\"name\": 1}.\n</think>\n\nSure, here it is.".to_owned()
     });
-    model.template = Some(THINKING);
+    model.template = Some(OPENING);
     let app = Setup::of(model).start().await;
     let response = app.created(request(&flat(&schema()), 0)).await;
     let items = response["output"].as_array().expect("a list");

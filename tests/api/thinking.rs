@@ -10,7 +10,7 @@ const CHATML: &str = "{% for message in messages %}\
     {% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
 
 /// The same, opening the thoughts itself.
-const OPENING: &str = "{% for message in messages %}\
+pub(super) const OPENING: &str = "{% for message in messages %}\
     {{ '<|im_start|>' + message.role + '\n' + message.content.split('</think>')[-1] + '<|im_end|>\n' }}\
     {% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n<think>\n' }}{% endif %}";
 

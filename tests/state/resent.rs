@@ -81,9 +81,8 @@ async fn a_chat_sent_again_is_logged_as_a_fork_of_itself() {
     let (app, _, storage) = serve().await;
     let mut messages = vec![user("One.")];
     for text in ["Two.", "Three.", "Four."] {
-        let post = app.client.post(format!("{}/v1/chat/completions", app.url));
-        let answer = post.json(&json!({"model": "m", "messages": messages}));
-        let answer = answer.send().await.expect("an answer");
+        let request = json!({"model": "m", "messages": messages});
+        let answer = app.post("/v1/chat/completions", &request).await;
         let answer: Value = answer.json().await.expect("JSON");
         let said = &answer["choices"][0]["message"]["content"];
         messages.extend([json!({"role": "assistant", "content": said}), user(text)]);

@@ -91,6 +91,17 @@ impl Events {
     }
 }
 
+/// The chunks of a stream without names, which must say its end.
+pub(crate) async fn chunks(answer: Response) -> Vec<Value> {
+    let text = answer.text().await.expect("text");
+    let chunks = text.strip_suffix("data: [DONE]\n\n");
+    let frames = chunks.expect("an end").split_terminator("\n\n");
+    frames
+        .map(|frame| serde_json::from_str(frame.strip_prefix("data: ").expect("data")))
+        .collect::<Result<_, _>>()
+        .expect("JSON")
+}
+
 fn parse(frame: &str) -> Frame {
     if frame.starts_with(':') {
         return Frame::Comment;

@@ -4,7 +4,7 @@ mod events;
 mod fakes;
 mod model;
 
-pub(crate) use events::{Events, Frame};
+pub(crate) use events::{Events, Frame, chunks};
 pub(crate) use fakes::Entropy;
 pub(crate) use model::{Script, tokenizer};
 
@@ -118,10 +118,15 @@ pub(crate) struct TestApp {
 impl TestApp {
     /// Asks for a response.
     pub(crate) async fn create(&self, request: Value) -> Response {
+        self.post("/v1/responses", &request).await
+    }
+
+    /// Posts a request.
+    pub(crate) async fn post(&self, path: &str, request: &Value) -> Response {
         let request = self
             .client
-            .post(format!("{}/v1/responses", self.url))
-            .json(&request);
+            .post(format!("{}{path}", self.url))
+            .json(request);
         request.send().await.expect("an answer")
     }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use stemma::translate::chat::ReasoningAlias;
 
 use super::{CALL, clock, setup, weather};
-use crate::support::{TestApp, error};
+use crate::support::{TestApp, chunks, error};
 
 fn nested(tool: &Value) -> Value {
     let mut function = tool.clone();
@@ -21,8 +21,7 @@ fn saying(text: &str) -> Value {
 }
 
 async fn post(app: &TestApp, request: &Value) -> Response {
-    let post = app.client.post(format!("{}/v1/chat/completions", app.url));
-    post.json(request).send().await.expect("an answer")
+    app.post("/v1/chat/completions", request).await
 }
 
 /// The first choice of a completion.
@@ -38,16 +37,7 @@ async fn choice(app: &TestApp, request: &Value) -> Value {
 async fn streamed(app: &TestApp, request: &Value) -> (Value, Vec<Value>) {
     let mut request = request.clone();
     request["stream"] = true.into();
-    let text = post(app, &request).await.text().await.expect("text");
-    let chunks = text
-        .strip_suffix("data: [DONE]\n\n")
-        .expect("a stream that says its end");
-    let chunks: Vec<Value> = chunks
-        .split_terminator("\n\n")
-        .map(|frame| {
-            serde_json::from_str(frame.strip_prefix("data: ").expect("data")).expect("JSON")
-        })
-        .collect();
+    let chunks = chunks(post(app, &request).await).await;
     let mut message = json!({"tool_calls": []});
     for chunk in &chunks {
         let delta = chunk["choices"][0]["delta"].as_object().expect("an object");
