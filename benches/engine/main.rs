@@ -4,6 +4,8 @@
 //! writes the model's weights as 32-bit floats in the Hugging Face layout, for others to load.
 //! `quality MODEL TEXT` prints the perplexity of a text.
 
+#[path = "../support/memory.rs"]
+mod memory;
 mod quality;
 
 use std::{
@@ -35,6 +37,8 @@ use stemma::{
     sampling::SamplingParams,
     tokenizer::Tokenizer,
 };
+
+use self::memory::memory;
 
 /// Lengths of prompts whose reading is timed, in tokens.
 const PREFILLS: [usize; 2] = [512, 3400];
@@ -278,14 +282,6 @@ fn job(engine: &EngineHandle, length: usize, tokens: usize, nth: usize) -> Job {
         end_tokens: Arc::new([]),
         cache_scope: CacheScope::default(),
     }
-}
-
-/// A line of Linux's `/proc/self/status` in MiB; nothing on other systems.
-fn memory(line: &str) -> Option<f64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let rest = status.lines().find_map(|found| found.strip_prefix(line))?;
-    let kib: f64 = rest.split_whitespace().next()?.parse().ok()?;
-    Some(mib(kib * 1024.0))
 }
 
 fn mib(bytes: f64) -> f64 {

@@ -6,6 +6,8 @@
 
 mod bare;
 mod load;
+#[path = "../support/memory.rs"]
+mod memory;
 #[path = "../../tests/support/model.rs"]
 #[expect(dead_code, reason = "tests want more of their models")]
 mod model;
@@ -27,6 +29,7 @@ use tokio::runtime::{Builder, Runtime};
 use self::{
     bare::Bare,
     load::Connection,
+    memory::memory,
     ours::{Caches, Ours},
 };
 
@@ -87,7 +90,7 @@ fn main() -> Result<()> {
         }
         Command::Memory { folder, requests } => {
             let ours = servers.block_on(Ours::start(&folder, &Caches::small()))?;
-            let figures = clients.block_on(memory(ours.address, requests))?;
+            let figures = clients.block_on(growth(ours.address, requests))?;
             servers.block_on(ours.stop())?;
             figures
         }
@@ -163,7 +166,7 @@ fn note(figures: &mut Figures, name: &str, load: &load::Load) {
 }
 
 /// Asks for answers of one token, and looks at the memory ten times on the way.
-async fn memory(address: SocketAddr, requests: u64) -> Result<Figures> {
+async fn growth(address: SocketAddr, requests: u64) -> Result<Figures> {
     let mut figures = Figures::new();
     for part in 1..=10 {
         for store in [true, false] {
@@ -171,18 +174,10 @@ async fn memory(address: SocketAddr, requests: u64) -> Result<Figures> {
             load::run_many(address, request, 64, requests / 20).await?;
         }
         let done = requests / 10 * part;
-        let resident = resident_mib().context("no resident memory is told here")?;
+        let resident = memory("VmRSS:").context("no resident memory is told here")?;
         figures.insert(format!("resident_mib_at_{done}"), resident);
     }
     // Connections that are closed leave nothing that a new one would not find.
     drop(Connection::open(address).await?);
     Ok(figures)
-}
-
-/// Resident memory, as Linux tells it.
-fn resident_mib() -> Option<f64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
-    let kib: f64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(kib / 1024.0)
 }

@@ -4,6 +4,8 @@
 //! Every command prints one flat JSON object, its units in the names.
 
 mod load;
+#[path = "../support/memory.rs"]
+mod memory;
 mod rivals;
 mod turns;
 mod volume;

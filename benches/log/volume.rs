@@ -17,7 +17,7 @@ use stemma::session::{
     operate::inspect, storage::Storage,
 };
 
-use super::{Figures, turns};
+use super::{Figures, memory::memory, turns};
 
 /// Clients that fill a store.
 const CLIENTS: u64 = 64;
@@ -91,11 +91,11 @@ pub(crate) async fn open(folder: &Path) -> Result<Figures> {
         .map(str::parse)
         .collect::<Result<_, _>>()?;
     forget(&db_file(folder))?;
-    let before = resident_mib();
+    let before = memory("VmRSS:");
     let start = Instant::now();
     let log = open_log(folder)?;
     let ready = start.elapsed();
-    let after = resident_mib();
+    let after = memory("VmRSS:");
     forget(&db_file(folder))?;
     let mut reads = Vec::new();
     for id in &ids {
@@ -131,14 +131,6 @@ fn forget(path: &Path) -> Result<()> {
         "dd cannot drop the cache of a file"
     );
     Ok(())
-}
-
-/// Memory that this process holds, where the system tells.
-fn resident_mib() -> Option<f64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
-    let kib: f64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(kib / 1024.0)
 }
 
 fn len_mib(folder: &Path) -> Result<f64> {

@@ -33,7 +33,8 @@ pub(super) fn median_ratio(ours: &[Figures], theirs: &[Figures], name: &str) -> 
     median(ratios?)
 }
 
-fn median(mut values: Vec<f64>) -> Option<f64> {
+/// The median; none of nothing.
+pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let upper = *values.get(values.len() / 2)?;
     match values.len() % 2 {

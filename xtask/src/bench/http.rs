@@ -1,17 +1,18 @@
 //! `cargo xtask bench http`: the server beside a bare handler that returns the same bytes.
 
-use std::{path::Path, process::Command};
-
 use anyhow::Result;
 use clap::Args;
 
-use super::{figures::Figures, http_report::HttpReport, measured, write};
+use super::{asked, bench, figures::Figures, http_report::HttpReport, measured, write};
 use crate::{
     folder,
     process::{self, say},
     project::Project,
     setup,
 };
+
+/// How cargo is told of the benchmark.
+const HTTP: [&str; 1] = ["--bench=http"];
 
 /// What is measured, and how much of it.
 #[derive(Debug, Args)]
@@ -30,21 +31,21 @@ pub(crate) struct HttpArgs {
 /// Measures both sides in turn and writes `docs/benchmarks/http.md` and `http.json`.
 pub(crate) fn http(project: &Project, args: &HttpArgs) -> Result<()> {
     setup::run(project, None)?;
-    process::run(bench(project).arg("--no-run"))?;
+    process::run(bench(project, &HTTP).arg("--no-run"))?;
     let work = project.state()?.join("bench/http");
     let mut rounds = Vec::new();
     for round in 1..=args.rounds {
         say(&format!("round {round} of {}", args.rounds));
         folder::empty(&work)?;
         let seconds = format!("--seconds={}", args.seconds);
-        let mut command = asked(project, "rate", &work);
+        let mut command = asked(bench(project, &HTTP), &["rate"], &work);
         rounds.push(measured(command.arg(seconds))?);
     }
     let mut memory = Figures::new();
     if args.requests > 0 {
         say(&format!("memory over {} requests", args.requests));
         folder::empty(&work)?;
-        let mut command = asked(project, "memory", &work);
+        let mut command = asked(bench(project, &HTTP), &["memory"], &work);
         memory = measured(command.arg(args.requests.to_string()))?;
     }
     folder::remove(&work)?;
@@ -53,17 +54,4 @@ pub(crate) fn http(project: &Project, args: &HttpArgs) -> Result<()> {
         memory: &memory,
     };
     write(project, "http", &report.markdown(), &report.json())
-}
-
-fn bench(project: &Project) -> Command {
-    let mut cargo = project.cargo();
-    cargo.args(["bench", "--quiet", "--package=stemma", "--bench=http"]);
-    cargo
-}
-
-/// The benchmark with a command of its own and the folder to do it in.
-fn asked(project: &Project, command: &str, folder: &Path) -> Command {
-    let mut cargo = bench(project);
-    cargo.args(["--", command]).arg(folder);
-    cargo
 }

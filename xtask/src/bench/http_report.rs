@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{
-    figures::{Figures, median_of},
+    figures::{Figures, median, median_of},
     report::{machine, number},
 };
 
@@ -134,11 +134,8 @@ impl HttpReport<'_> {
     /// The median over the rounds of one figure divided by another.
     fn ratio(&self, ours: &str, theirs: &str) -> Option<f64> {
         let ratio = |round: &Figures| Some(round.get(ours)? / round.get(theirs)?);
-        let ratios = self.rounds.iter().map(|round| {
-            let ratio = ratio(round)?;
-            Some(Figures::from([("ratio".to_owned(), ratio)]))
-        });
-        median_of(&ratios.collect::<Option<Vec<_>>>()?, "ratio")
+        let ratios: Option<Vec<f64>> = self.rounds.iter().map(ratio).collect();
+        median(ratios?)
     }
 
     /// Every figure of every round.

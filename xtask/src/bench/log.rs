@@ -1,11 +1,11 @@
 //! `cargo xtask bench log`: the session log beside other stores of the same bytes.
 
-use std::{collections::BTreeMap, path::Path, process::Command};
+use std::collections::BTreeMap;
 
 use anyhow::Result;
 use clap::Args;
 
-use super::{figures::Figures, log_report::LogReport, measured, write};
+use super::{asked, bench, figures::Figures, log_report::LogReport, measured, write};
 use crate::{
     folder,
     process::{self, say},
@@ -15,6 +15,9 @@ use crate::{
 
 /// What is measured side by side, by the names that the benchmark knows.
 pub(super) const STORES: [&str; 4] = ["log", "raw", "sled", "sqlite"];
+
+/// How cargo is told of the benchmark.
+const LOG: [&str; 2] = ["--features=bench-log", "--bench=log"];
 
 /// What is measured, and how much of it.
 #[derive(Debug, Args)]
@@ -36,7 +39,7 @@ pub(crate) struct LogArgs {
 /// Measures all stores in turn and writes `docs/benchmarks/log.md` and `log.json`.
 pub(crate) fn log(project: &Project, args: &LogArgs) -> Result<()> {
     setup::run(project, None)?;
-    process::run(bench(project).arg("--no-run"))?;
+    process::run(bench(project, &LOG).arg("--no-run"))?;
     let work = project.state()?.join("bench/log");
     let mut rounds: BTreeMap<&str, Vec<Figures>> = BTreeMap::new();
     for round in 1..=args.rounds {
@@ -44,7 +47,7 @@ pub(crate) fn log(project: &Project, args: &LogArgs) -> Result<()> {
         for store in STORES {
             folder::empty(&work)?;
             let seconds = format!("--seconds={}", args.seconds);
-            let mut command = asked(project, &["rate", store], &work);
+            let mut command = asked(bench(project, &LOG), &["rate", store], &work);
             rounds
                 .entry(store)
                 .or_default()
@@ -59,10 +62,14 @@ pub(crate) fn log(project: &Project, args: &LogArgs) -> Result<()> {
     for (first, second, count) in volume.into_iter().filter(|(_, _, count)| *count > 0) {
         say(&format!("{first} {count}"));
         folder::empty(&work)?;
-        let mut command = asked(project, &[first], &work);
+        let mut command = asked(bench(project, &LOG), &[first], &work);
         alone.extend(measured(command.arg(count.to_string()))?);
         if !second.is_empty() {
-            alone.extend(measured(&mut asked(project, &[second], &work))?);
+            alone.extend(measured(&mut asked(
+                bench(project, &LOG),
+                &[second],
+                &work,
+            ))?);
         }
     }
     folder::remove(&work)?;
@@ -71,23 +78,4 @@ pub(crate) fn log(project: &Project, args: &LogArgs) -> Result<()> {
         alone: &alone,
     };
     write(project, "log", &report.markdown(), &report.json())
-}
-
-fn bench(project: &Project) -> Command {
-    let mut cargo = project.cargo();
-    cargo.args([
-        "bench",
-        "--quiet",
-        "--package=stemma",
-        "--features=bench-log",
-        "--bench=log",
-    ]);
-    cargo
-}
-
-/// The benchmark with a command of its own and the folder to do it in.
-fn asked(project: &Project, command: &[&str], folder: &Path) -> Command {
-    let mut cargo = bench(project);
-    cargo.arg("--").args(command).arg(folder);
-    cargo
 }

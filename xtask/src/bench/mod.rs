@@ -51,13 +51,16 @@ pub(crate) struct EngineArgs {
     without_mlx_lm: bool,
 }
 
+/// How cargo is told of the benchmark.
+const ENGINE: [&str; 1] = ["--bench=engine"];
+
 /// A text that perplexity is computed of.
 const TEXT: &str = "tests/data/text/eighty-days.txt";
 
 /// Measures all sides in turn and writes `docs/benchmarks/engine.md` and `engine.json`.
 pub(crate) fn engine(project: &Project, args: &EngineArgs) -> Result<()> {
     setup::run(project, None)?;
-    process::run(bench(project).arg("--no-run"))?;
+    process::run(bench(project, &ENGINE).arg("--no-run"))?;
     process::run(
         project
             .cargo()
@@ -69,7 +72,7 @@ pub(crate) fn engine(project: &Project, args: &EngineArgs) -> Result<()> {
     let mut rounds = report::Rounds::default();
     for round in 1..=args.rounds {
         say(&format!("round {round} of {}", args.rounds));
-        let mut figures = measured(bench(project).args(["--", "measure", &args.model]))?;
+        let mut figures = measured(bench(project, &ENGINE).args(["--", "measure", &args.model]))?;
         figures.insert(
             "ready_s".into(),
             ready::seconds(project, &args.model, &work)?,
@@ -84,7 +87,7 @@ pub(crate) fn engine(project: &Project, args: &EngineArgs) -> Result<()> {
     let text = project.root().join(TEXT);
     let quality = |device: &str| {
         let arguments = ["--", "quality", &args.model, "--device", device];
-        measured(bench(project).args(arguments).arg(&text))
+        measured(bench(project, &ENGINE).args(arguments).arg(&text))
     };
     let report = report::Report {
         model: &args.model,
@@ -114,7 +117,7 @@ impl Sides {
             false => {
                 let (python, weights) = (mlx_lm(project, work)?, work.join("weights"));
                 let export = ["--", "export", &args.model];
-                process::run(bench(project).args(export).arg(&weights))?;
+                process::run(bench(project, &ENGINE).args(export).arg(&weights))?;
                 Some((python, weights))
             }
         };
@@ -129,7 +132,7 @@ impl Sides {
                 environment.python()
             }
         };
-        let file = process::output(bench(project).args(["--", "path", &args.model]))?;
+        let file = process::output(bench(project, &ENGINE).args(["--", "path", &args.model]))?;
         let file = PathBuf::from(file.trim());
         Ok(Self {
             scripts: project.root().join("xtask/bench"),
@@ -154,10 +157,18 @@ impl Sides {
     }
 }
 
-fn bench(project: &Project) -> Command {
+/// The benchmark that these arguments of cargo's choose.
+fn bench(project: &Project, choice: &[&str]) -> Command {
     let mut cargo = project.cargo();
-    cargo.args(["bench", "--quiet", "--package=stemma", "--bench=engine"]);
+    cargo.args(["bench", "--quiet", "--package=stemma"]);
+    cargo.args(choice);
     cargo
+}
+
+/// A benchmark with a command of its own and the folder to do it in.
+fn asked(mut bench: Command, command: &[&str], folder: &Path) -> Command {
+    bench.arg("--").args(command).arg(folder);
+    bench
 }
 
 fn measured(command: &mut Command) -> Result<Figures> {
