@@ -1,9 +1,10 @@
 //! The engine's side of `cargo xtask bench engine`: what it does with a model, without HTTP.
 //!
 //! `measure MODEL` prints one flat JSON object, its units in the names. `export MODEL FOLDER`
-//! writes the model's weights as 32-bit floats in the Hugging Face layout, for others to load.
+//! writes the model in the Hugging Face layout with 32-bit floats, for others to load.
 //! `quality MODEL TEXT` prints the perplexity of a text.
 
+mod export;
 #[path = "../support/memory.rs"]
 mod memory;
 mod quality;
@@ -20,7 +21,6 @@ use std::{
 use anyhow::{Context, Result, anyhow};
 use clap::{Parser, Subcommand, ValueEnum};
 use futures::future::join_all;
-use safetensors::{Dtype, tensor::TensorView};
 use serde_json::json;
 use stemma::{
     cache::CacheScope,
@@ -78,7 +78,7 @@ enum Command {
         #[arg(long, value_enum, default_value_t = Device::Cpu)]
         device: Device,
     },
-    /// Write the weights and config.json to a folder.
+    /// Write the weights, config.json and the tokenizer to a folder.
     Export { model: String, folder: PathBuf },
 }
 
@@ -111,7 +111,7 @@ fn main() -> Result<()> {
             writeln!(io::stdout(), "{}", json!({ "perplexity": perplexity }))?;
             Ok(())
         }
-        Command::Export { model, folder } => export(&load::open(&find(&model)?)?, &folder),
+        Command::Export { model, folder } => export::export(&load::open(&find(&model)?)?, &folder),
     }
 }
 
@@ -286,29 +286,4 @@ fn job(engine: &EngineHandle, length: usize, tokens: usize, nth: usize) -> Job {
 
 fn mib(bytes: f64) -> f64 {
     bytes / f64::from(1 << 20)
-}
-
-fn export(files: &ModelFiles, folder: &Path) -> Result<()> {
-    fs::create_dir_all(folder)?;
-    fs::write(folder.join("config.json"), json!(files.config).to_string())?;
-    let mut weights = Vec::new();
-    for name in files.tensors.names() {
-        let info = files
-            .tensors
-            .info(name)
-            .context("a tensor has no description")?;
-        let mut values = vec![0.0; info.elements()];
-        files.tensors.read_f32(name, &mut values)?;
-        let bytes: Vec<u8> = values.into_iter().flat_map(f32::to_le_bytes).collect();
-        weights.push((name, info.shape.clone(), bytes));
-    }
-    let views: Vec<(&str, TensorView<'_>)> = weights
-        .iter()
-        .map(|(name, shape, bytes)| {
-            let view = TensorView::new(Dtype::F32, shape.clone(), bytes)?;
-            Ok((*name, view))
-        })
-        .collect::<Result<_>>()?;
-    safetensors::serialize_to_file(views, None, &folder.join("model.safetensors"))?;
-    Ok(())
 }

@@ -1,5 +1,7 @@
 //! What the engine is doing, as numbers.
 
+use std::time::Duration;
+
 use crate::cache::CacheStats;
 
 /// A snapshot taken between two steps. Counters count from the start of the engine.
@@ -18,6 +20,10 @@ pub struct EngineStats {
     pub prefilled_tokens: u64,
     /// Tokens generated, end tokens included.
     pub generated_tokens: u64,
+    /// Time that the model took for steps that read prompts, and may have decoded beside that.
+    pub prefill_time: Duration,
+    /// Time that the model took for steps that only decoded.
+    pub decode_time: Duration,
     /// Times a sequence lost its key/value memory, or its prefix in the cache, to make room for
     /// others.
     pub evictions: u64,

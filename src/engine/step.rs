@@ -5,6 +5,7 @@ use std::{
     sync::Arc,
     task::{Context, Wake, Waker},
     thread::{self, Thread},
+    time::Instant,
 };
 
 use super::{
@@ -207,8 +208,10 @@ impl<E: Executor> Engine<E> {
 
     fn run(&mut self, plan: &[Decision]) -> Result<(), ExecError> {
         let mut slots = Vec::new();
+        let mut reads = false;
         for (sequence, decision) in self.sequences.iter_mut().zip(plan) {
             if let Decision::Run(tokens) = *decision {
+                reads |= !sequence.is_decoding();
                 slots.push(sequence.slot(tokens, || self.executor.new_kv()));
             }
         }
@@ -217,7 +220,12 @@ impl<E: Executor> Engine<E> {
             .iter()
             .map(|slot| slot.kv.len() + slot.tokens.len())
             .collect();
+        let start = Instant::now();
         self.executor.step(&mut slots, &mut self.logits)?;
+        match reads {
+            true => self.stats.prefill_time += start.elapsed(),
+            false => self.stats.decode_time += start.elapsed(),
+        }
         check_lengths(&slots, &lengths)?;
         check_logits(&self.logits, rows, self.executor.vocab_size())
     }

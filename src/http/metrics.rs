@@ -1,6 +1,6 @@
 //! `/metrics`: what the server does and has done, in the OpenMetrics text format.
 
-use std::sync::atomic::AtomicU64;
+use std::{sync::atomic::AtomicU64, time::Duration};
 
 use axum::{
     extract::{MatchedPath, Request, State},
@@ -11,7 +11,7 @@ use axum::{
 use prometheus_client::{
     encoding::{EncodeLabelSet, text},
     metrics::{counter::Counter, family::Family, gauge::Gauge},
-    registry::Registry,
+    registry::{Registry, Unit},
 };
 
 use super::{AppState, error::ApiError, openapi::Bodiless};
@@ -102,6 +102,7 @@ fn engines(registry: &mut Registry, service: &Service) {
         (labels, model.engine.stats())
     });
     let models: Vec<(ModelLabels, Stats)> = models.collect();
+    times(registry, &models);
     let mut gauge = |name, help, value: fn(&Stats) -> usize| {
         let family = Family::<ModelLabels, Gauge<u64, AtomicU64>>::default();
         for (labels, stats) in &models {
@@ -156,4 +157,19 @@ fn engines(registry: &mut Registry, service: &Service) {
     counter("cache_evictions", "Prefixes dropped from the cache", |s| {
         s.cache.evictions
     });
+}
+
+fn times(registry: &mut Registry, models: &[(ModelLabels, Stats)]) {
+    let mut seconds = |name, help, value: fn(&Stats) -> Duration| {
+        let family = Family::<ModelLabels, Counter<f64, AtomicU64>>::default();
+        for (labels, stats) in models {
+            let counter = family.get_or_create(labels);
+            counter.inc_by(value(stats).as_secs_f64());
+        }
+        registry.register_with_unit(name, help, Unit::Seconds, family);
+    };
+    let help = "Time of the model in steps that read prompts";
+    seconds("prefill", help, |s| s.prefill_time);
+    let help = "Time of the model in steps that only decode";
+    seconds("decode", help, |s| s.decode_time);
 }

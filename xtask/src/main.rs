@@ -78,6 +78,15 @@ enum BenchCommand {
     Log(bench::LogArgs),
     /// Measure the server beside a bare handler and write docs/benchmarks/http.md.
     Http(bench::HttpArgs),
+    /// Measure turns of long conversations beside the servers of llama.cpp and mlx-lm and write
+    /// docs/benchmarks/chain.md.
+    Chain(bench::ChainArgs),
+    /// Measure first turns after a restart beside them and write docs/benchmarks/restart.md.
+    Restart(bench::RestartArgs),
+    /// Measure many requests at once beside them and write docs/benchmarks/load.md.
+    Load(bench::LoadArgs),
+    /// Hold conversations, hang up and kill the server for a while and write docs/benchmarks/soak.md.
+    Soak(bench::SoakArgs),
 }
 
 fn main() -> ExitCode {
@@ -97,13 +106,23 @@ fn run(command: Command) -> Result<()> {
         Command::Serve { args } => serve::run(&project, &args),
         Command::Test { args } => test::run(&project, &args),
         Command::Models(ModelsCommand::Fetch { aliases }) => models::fetch(&project, &aliases),
-        Command::Bench(BenchCommand::Engine(args)) => bench::engine(&project, &args),
-        Command::Bench(BenchCommand::Log(args)) => bench::log(&project, &args),
-        Command::Bench(BenchCommand::Http(args)) => bench::http(&project, &args),
+        Command::Bench(command) => run_bench(&project, &command),
         Command::WriteBindings {
             mlx_c,
             builtin_headers,
             to,
         } => setup::bindings::write(&mlx_c, &builtin_headers, &to),
+    }
+}
+
+fn run_bench(project: &Project, command: &BenchCommand) -> Result<()> {
+    match command {
+        BenchCommand::Engine(args) => bench::engine(project, args),
+        BenchCommand::Log(args) => bench::log(project, args),
+        BenchCommand::Http(args) => bench::http(project, args),
+        BenchCommand::Chain(args) => bench::chain(project, args),
+        BenchCommand::Restart(args) => bench::restart(project, args),
+        BenchCommand::Load(args) => bench::load(project, args),
+        BenchCommand::Soak(args) => bench::soak(project, args),
     }
 }

@@ -1,35 +1,51 @@
 //! `cargo xtask bench engine`: the engine beside llama.cpp, on the same file, and beside mlx-lm, on
-//! the same weights; `cargo xtask bench log`: the session log beside other stores; and `cargo xtask bench
-//! http`: the server beside a bare handler.
+//! the same weights; `bench log`: the session log beside other stores; `bench http`: the server beside a
+//! bare handler; `bench chain`, `restart` and `load`: the whole server beside those of llama.cpp and mlx-lm;
+//! and `bench soak`: the whole server for a while.
 
+mod chain;
+mod chain_report;
+mod chart;
+mod client;
 mod figures;
 mod http;
 mod http_report;
+mod load;
+mod load_report;
 mod log;
 mod log_report;
+mod peers;
 mod ready;
 mod report;
+mod restart_report;
+mod rounds;
+mod server_report;
+mod servers;
+mod soak;
+mod soak_report;
+mod talk;
 
 use std::{
-    ffi::OsStr,
     fs,
     path::{Path, PathBuf},
     process::Command,
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use clap::Args;
 
 use self::figures::Figures;
 pub(crate) use self::{
+    chain::{ChainArgs, RestartArgs, chain, restart},
     http::{HttpArgs, http},
+    load::{LoadArgs, load},
     log::{LogArgs, log},
+    soak::{SoakArgs, soak},
 };
 use crate::{
     folder,
     process::{self, say},
     project::Project,
-    python::Environment,
     setup,
 };
 
@@ -115,22 +131,13 @@ impl Sides {
         let mlx_lm = match args.without_mlx_lm {
             true => None,
             false => {
-                let (python, weights) = (mlx_lm(project, work)?, work.join("weights"));
-                let export = ["--", "export", &args.model];
-                process::run(bench(project, &ENGINE).args(export).arg(&weights))?;
-                Some((python, weights))
+                let python = peers::mlx_lm(project, work)?;
+                Some((python, peers::whole_weights(project, work, &args.model)?))
             }
         };
         let python = match &args.llama_server {
             Some(_) => PathBuf::from("python3"),
-            None => {
-                let requirements = project
-                    .root()
-                    .join("xtask/bench/llama_cpp_requirements.txt");
-                let environment = Environment::new(work.join("llama-cpp"), requirements);
-                environment.prepare()?;
-                environment.python()
-            }
+            None => peers::llama_cpp(project, work)?.python(),
         };
         let file = process::output(bench(project, &ENGINE).args(["--", "path", &args.model]))?;
         let file = PathBuf::from(file.trim());
@@ -175,37 +182,15 @@ fn measured(command: &mut Command) -> Result<Figures> {
     figures::parse(&process::output(command)?)
 }
 
-/// A Python with mlx-lm, whose MLX has the same OpenBLAS as ours.
-fn mlx_lm(project: &Project, work: &Path) -> Result<PathBuf> {
-    let requirements = project.root().join("xtask/bench/requirements.txt");
-    let environment = Environment::new(work.join("mlx-lm"), requirements);
-    environment.prepare()?;
-    let theirs = environment.packages()?.join("mlx_cpu.libs");
-    let ours = project.mlx().join("site/mlx_cpu.libs");
-    if theirs.is_dir() {
-        ensure!(
-            ours.is_dir(),
-            "mlx-lm is compared on the CPU only: `cargo xtask setup --mlx cpu` first"
-        );
-        copy_files(&ours, &theirs)?;
-    }
-    Ok(environment.python())
-}
-
-fn copy_files(from: &Path, to: &Path) -> Result<()> {
-    let entries = fs::read_dir(from).with_context(|| format!("cannot list {}", from.display()))?;
-    for entry in entries {
-        let path = entry?.path();
-        let copy = to.join(path.file_name().unwrap_or(OsStr::new("")));
-        fs::copy(&path, &copy).with_context(|| format!("cannot write {}", copy.display()))?;
-    }
-    Ok(())
-}
-
 /// Writes a report into `docs/benchmarks/` and shows it.
 fn write(project: &Project, name: &str, markdown: &str, json: &str) -> Result<()> {
     let to = project.root().join("docs/benchmarks");
     folder::create(&to)?;
+    write_to(&to, name, markdown, json)
+}
+
+/// Writes a report into a folder and shows it.
+fn write_to(to: &Path, name: &str, markdown: &str, json: &str) -> Result<()> {
     for (extension, text) in [("md", markdown), ("json", json)] {
         let path = to.join(name).with_extension(extension);
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
