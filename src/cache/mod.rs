@@ -8,7 +8,7 @@ mod prefix;
 #[cfg(test)]
 mod tests;
 
-pub use prefix::{Hit, Pin, PrefixCache};
+pub use prefix::{Hit, Lease, Pin, PrefixCache};
 
 /// Whose memories a job may reuse and leave behind. How soon an answer begins tells whether its
 /// prompt was known, so jobs of owners that must not learn of each other have different scopes.

@@ -1,9 +1,10 @@
 //! Token sequences and their memories: longest common prefix, least recently used out.
 
 use std::{
+    cell::Cell,
     collections::{BTreeMap, HashMap},
     ops::Bound::{Excluded, Included, Unbounded},
-    rc::Rc,
+    rc::{Rc, Weak},
 };
 
 use super::{CacheScope, CacheStats};
@@ -17,13 +18,18 @@ use crate::{id::TokenId, model::exec::KvMemory};
 /// two neighbours shares the most with it, its successor is the one that may continue it, and its
 /// predecessor the one that it may continue.
 ///
-/// Memories are large and therefore few: eviction and sizes look at all of them.
+/// Memories are large and therefore few: eviction looks at all of them. Each step asks for their
+/// sizes, so these are added up as memories come and go.
 #[derive(Debug)]
 pub struct PrefixCache<K> {
     bytes_max: usize,
     scopes: HashMap<CacheScope, Memories<K>>,
     /// Continued by others, but still pinned.
     superseded: Vec<Memory<K>>,
+    /// Memories that may have grown since they were counted, because a fork was extended in place.
+    growing: Vec<Weak<Counted<K>>>,
+    /// Bytes of all memories, as counted last.
+    bytes: usize,
     /// Counts uses, to tell which was the last.
     uses: u64,
     stats: CacheStats,
@@ -33,10 +39,19 @@ type Memories<K> = BTreeMap<Rc<[TokenId]>, Memory<K>>;
 
 #[derive(Debug)]
 struct Memory<K> {
-    kv: K,
+    counted: Rc<Counted<K>>,
     last_use: u64,
     /// Shared with the pins.
     pins: Rc<()>,
+}
+
+#[derive(Debug)]
+struct Counted<K> {
+    kv: K,
+    /// Its bytes, as counted last.
+    bytes: Cell<usize>,
+    /// Shared with the leases.
+    leases: Rc<()>,
 }
 
 /// A prefix that was found.
@@ -46,6 +61,8 @@ pub struct Hit<K> {
     pub kv: K,
     /// Keeps that one in the cache.
     pub pin: Pin,
+    /// To be held as long as the fork.
+    pub lease: Lease,
 }
 
 /// Keeps a memory in the cache while a fork of it has not been written to and thus takes no bytes
@@ -53,9 +70,34 @@ pub struct Hit<K> {
 #[derive(Debug)]
 pub struct Pin(#[expect(dead_code, reason = "held for its reference count")] Rc<()>);
 
+/// Tells the cache that a fork lives: one that is extended in place lets the memory that it came
+/// from grow too.
+#[derive(Debug)]
+pub struct Lease(#[expect(dead_code, reason = "held for its reference count")] Rc<()>);
+
 impl<K> Memory<K> {
     fn is_pinned(&self) -> bool {
         Rc::strong_count(&self.pins) > 1
+    }
+}
+
+impl<K: KvMemory> Counted<K> {
+    fn new(kv: K) -> Rc<Self> {
+        Rc::new(Self {
+            bytes: Cell::new(kv.bytes()),
+            kv,
+            leases: Rc::default(),
+        })
+    }
+
+    /// Counts again and corrects the sum that it is part of.
+    fn recount(&self, sum: &mut usize) {
+        let bytes = self.kv.bytes();
+        *sum = *sum - self.bytes.replace(bytes) + bytes;
+    }
+
+    fn is_leased(&self) -> bool {
+        Rc::strong_count(&self.leases) > 1
     }
 }
 
@@ -67,6 +109,8 @@ impl<K: KvMemory> PrefixCache<K> {
             bytes_max,
             scopes: HashMap::new(),
             superseded: Vec::new(),
+            growing: Vec::new(),
+            bytes: 0,
             uses: 0,
             stats: CacheStats::default(),
         }
@@ -83,9 +127,14 @@ impl<K: KvMemory> PrefixCache<K> {
         memory.last_use = self.uses;
         self.stats.hits += 1;
         self.stats.hit_tokens += shared as u64;
+        let counted = &memory.counted;
+        if !counted.is_leased() {
+            self.growing.push(Rc::downgrade(counted));
+        }
         Some(Hit {
-            kv: memory.kv.fork(shared),
+            kv: counted.kv.fork(shared),
             pin: Pin(Rc::clone(&memory.pins)),
+            lease: Lease(Rc::clone(&counted.leases)),
         })
     }
 
@@ -105,10 +154,11 @@ impl<K: KvMemory> PrefixCache<K> {
             self.superseded.push(beginning);
         }
         let memory = Memory {
-            kv,
+            counted: Counted::new(kv),
             last_use: self.uses,
             pins: Rc::default(),
         };
+        self.bytes += memory.counted.bytes.get();
         memories.insert(tokens.into(), memory);
         self.shrink(self.bytes_max);
     }
@@ -116,37 +166,54 @@ impl<K: KvMemory> PrefixCache<K> {
     /// Drops memories, the least recently used first, until at most `bytes` are left or all are
     /// pinned.
     pub fn shrink(&mut self, bytes: usize) {
-        self.superseded.retain(Memory::is_pinned);
+        self.recount();
         let bytes = bytes.min(self.bytes_max);
-        while self.bytes() > bytes && self.evict() {}
+        while self.bytes > bytes && self.evict() {}
     }
 
     /// Drops all memories, pinned ones too.
     pub fn clear(&mut self) {
         self.scopes.clear();
         self.superseded.clear();
+        self.growing.clear();
+        self.bytes = 0;
     }
 
-    /// Bytes of all memories; what several share is counted for each.
+    /// Bytes of all memories; what several share is counted for each. What has grown in place since
+    /// the cache was shrunk last is not counted yet.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        // Summed up anew because a memory grows while a fork of it is extended in place.
-        self.memories().map(|memory| memory.kv.bytes()).sum()
+        self.bytes
     }
 
     /// What the cache holds and what it has done.
     #[must_use]
     pub fn stats(&self) -> CacheStats {
+        let kept: usize = self.scopes.values().map(BTreeMap::len).sum();
         CacheStats {
-            memories: self.memories().count(),
-            bytes: self.bytes(),
+            memories: kept + self.superseded.len(),
+            bytes: self.bytes,
             ..self.stats
         }
     }
 
-    fn memories(&self) -> impl Iterator<Item = &Memory<K>> {
-        let kept = self.scopes.values().flat_map(BTreeMap::values);
-        kept.chain(&self.superseded)
+    /// Counts what may have grown, and lets go of what was continued and is no longer pinned.
+    fn recount(&mut self) {
+        let sum = &mut self.bytes;
+        self.growing.retain(|growing| {
+            let counted = growing.upgrade();
+            counted.is_some_and(|counted| {
+                counted.recount(sum);
+                counted.is_leased()
+            })
+        });
+        self.superseded.retain(|memory| {
+            let pinned = memory.is_pinned();
+            if !pinned {
+                *sum -= memory.counted.bytes.get();
+            }
+            pinned
+        });
     }
 
     /// Drops the least recently used memory that is not pinned. Returns whether there was one.
@@ -160,7 +227,8 @@ impl<K: KvMemory> PrefixCache<K> {
         };
         let tokens = Rc::clone(tokens);
         if let Some(memories) = self.scopes.get_mut(&scope) {
-            memories.remove(&tokens);
+            let evicted = memories.remove(&tokens);
+            self.bytes -= evicted.map_or(0, |memory| memory.counted.bytes.get());
             if memories.is_empty() {
                 self.scopes.remove(&scope);
             }

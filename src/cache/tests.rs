@@ -144,7 +144,8 @@ struct List(Vec<Listed>);
 struct Listed {
     scope: CacheScope,
     tokens: Vec<TokenId>,
-    bytes: usize,
+    /// Shared with the memory and its forks.
+    bytes: Rc<Cell<usize>>,
     /// As many as hits hold.
     pins: Rc<()>,
     superseded: bool,
@@ -194,8 +195,8 @@ impl List {
         Some((longest, Rc::clone(&self.touch(index).pins)))
     }
 
-    fn insert(&mut self, scope: CacheScope, tokens: &[TokenId], bytes: usize) {
-        if bytes > BYTES_MAX {
+    fn insert(&mut self, scope: CacheScope, tokens: &[TokenId], bytes: Rc<Cell<usize>>) {
+        if bytes.get() > BYTES_MAX {
             return;
         }
         let continuation = self
@@ -230,7 +231,7 @@ impl List {
     }
 
     fn bytes(&self) -> usize {
-        self.0.iter().map(|listed| listed.bytes).sum()
+        self.0.iter().map(|listed| listed.bytes.get()).sum()
     }
 }
 
@@ -241,6 +242,8 @@ enum Operation {
     Shrink(usize),
     /// Drops the oldest hit.
     Unpin,
+    /// Extends the oldest hit in place, and counts.
+    Grow(usize),
 }
 
 fn operation() -> impl Strategy<Value = Operation> {
@@ -253,6 +256,7 @@ fn operation() -> impl Strategy<Value = Operation> {
             .prop_map(|(scope, tokens, bytes)| Operation::Insert(scope, tokens, bytes)),
         1 => (0usize..80).prop_map(Operation::Shrink),
         2 => Just(Operation::Unpin),
+        1 => (1usize..15).prop_map(Operation::Grow),
     ]
 }
 
@@ -271,8 +275,16 @@ fn check(operations: Vec<Operation>) -> Result<(), TestCaseError> {
                 hits.push((hit, expected));
             }
             Operation::Insert(scope, tokens, bytes) => {
-                cache.insert(scope, &tokens, Kv::new(&tokens, bytes));
-                list.insert(scope, &tokens, bytes);
+                let kv = Kv::new(&tokens, bytes);
+                list.insert(scope, &tokens, Rc::clone(&kv.bytes));
+                cache.insert(scope, &tokens, kv);
+            }
+            Operation::Grow(bytes) => {
+                if let Some((Some(hit), _)) = hits.first() {
+                    hit.kv.bytes.set(hit.kv.bytes.get() + bytes);
+                }
+                cache.shrink(BYTES_MAX);
+                list.shrink(BYTES_MAX);
             }
             Operation::Shrink(bytes) => {
                 cache.shrink(bytes);

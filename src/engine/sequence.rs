@@ -10,7 +10,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::{Finish, GeneratedToken, Job, TokenEvent, events::EventSink, scheduler::View};
 use crate::{
-    cache::{CacheScope, Pin, PrefixCache},
+    cache::{CacheScope, Lease, Pin, PrefixCache},
     id::TokenId,
     model::exec::{KvMemory, Slot},
     sampling::{Allowed, Constraint, Sampler, Workspace},
@@ -41,6 +41,8 @@ pub(super) struct Sequence<K> {
     kv: Option<K>,
     /// While the memory is only shared with the prefix cache: before the sequence's first step.
     pin: Option<Pin>,
+    /// While the memory is or was a fork of one in the prefix cache.
+    lease: Option<Lease>,
     cache_scope: CacheScope,
     /// Whether it has lost a memory and has none since.
     evicted: bool,
@@ -73,6 +75,7 @@ impl<K: KvMemory> Sequence<K> {
             end_tokens: job.end_tokens,
             kv: None,
             pin: None,
+            lease: None,
             cache_scope: job.cache_scope,
             evicted: false,
             events,
@@ -89,6 +92,7 @@ impl<K: KvMemory> Sequence<K> {
         if let Some(hit) = cache.find(self.cache_scope, &self.tokens) {
             self.kv = Some(hit.kv);
             self.pin = Some(hit.pin);
+            self.lease = Some(hit.lease);
         }
     }
 
@@ -166,6 +170,7 @@ impl<K: KvMemory> Sequence<K> {
     pub(super) fn evict(&mut self) {
         self.kv = None;
         self.pin = None;
+        self.lease = None;
         self.evicted = true;
     }
 

@@ -189,6 +189,29 @@ async fn the_cache_keeps_within_its_own_budget() {
 }
 
 #[tokio::test]
+async fn a_memory_that_grew_too_large_in_place_is_counted_and_let_go() {
+    let options = EngineOptions {
+        cache_bytes_max: 40,
+        ..EngineOptions::default()
+    };
+    let engine = start(options, || Ok(NoiseExecutor)).expect("a model");
+    let short = Job {
+        max_new_tokens: 1,
+        ..job(0..20)
+    };
+    submit_and_read(&engine, short).await;
+    let stats = settle(&engine, is_idle).await;
+    assert_eq!((stats.cache.memories, stats.cache.bytes), (1, 20));
+    let long = Job {
+        max_new_tokens: 1,
+        ..job(0..50)
+    };
+    assert_eq!(submit_and_read(&engine, long).await.0, 20);
+    let stats = settle(&engine, |stats| stats.cache.evictions > 0).await;
+    assert_eq!((stats.cache.memories, stats.cache.bytes), (0, 0));
+}
+
+#[tokio::test]
 async fn a_prefix_gives_way_when_running_jobs_need_all_memory() {
     // The first job takes 31 steps and leaves 50 tokens.
     let (executor, release) = held_at(repeat(30), 32);
