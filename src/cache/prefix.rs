@@ -138,17 +138,33 @@ impl<K: KvMemory> PrefixCache<K> {
         })
     }
 
+    /// How many of the first tokens [`Self::find`] would find; this is no use of them.
+    #[must_use]
+    pub fn longest(&self, scope: CacheScope, tokens: &[TokenId]) -> usize {
+        let memories = self.scopes.get(&scope);
+        let found = tokens.split_last().zip(memories);
+        let found = found.and_then(|((_, tokens), memories)| nearest(memories, tokens));
+        found.map_or(0, |(shared, _)| shared)
+    }
+
+    /// Bytes that it may grow to.
+    #[must_use]
+    pub fn bytes_max(&self) -> usize {
+        self.bytes_max
+    }
+
     /// Takes in the memory of `tokens`, one token of memory for each. Drops it at once when it is
-    /// too large, or when the cache has these tokens already.
-    pub fn insert(&mut self, scope: CacheScope, tokens: &[TokenId], kv: K) {
+    /// too large, or when the cache has these tokens already. Otherwise gives a lease, to be held
+    /// as long as another memory shares with it.
+    pub fn insert(&mut self, scope: CacheScope, tokens: &[TokenId], kv: K) -> Option<Lease> {
         if tokens.is_empty() || kv.bytes() > self.bytes_max {
-            return;
+            return None;
         }
         self.uses += 1;
         let memories = self.scopes.entry(scope).or_default();
         if let Some(continuation) = continuation(memories, tokens) {
             continuation.last_use = self.uses;
-            return;
+            return None;
         }
         if let Some(beginning) = take_beginning(memories, tokens) {
             self.superseded.push(beginning);
@@ -158,9 +174,12 @@ impl<K: KvMemory> PrefixCache<K> {
             last_use: self.uses,
             pins: Rc::default(),
         };
+        let lease = Lease(Rc::clone(&memory.counted.leases));
+        self.growing.push(Rc::downgrade(&memory.counted));
         self.bytes += memory.counted.bytes.get();
         memories.insert(tokens.into(), memory);
         self.shrink(self.bytes_max);
+        Some(lease)
     }
 
     /// Drops memories, the least recently used first, until at most `bytes` are left or all are
@@ -208,6 +227,7 @@ impl<K: KvMemory> PrefixCache<K> {
             })
         });
         self.superseded.retain(|memory| {
+            memory.counted.recount(sum);
             let pinned = memory.is_pinned();
             if !pinned {
                 *sum -= memory.counted.bytes.get();

@@ -29,7 +29,9 @@ pub struct Job {
 /// before it has taken the job in reports `Finished` alone.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TokenEvent {
-    /// The engine has the job. Comes at once, however long the job waits then.
+    /// The engine has the job and knows what it begins with. Comes at once, however long the job
+    /// waits then, unless another of its scope is reading a long beginning that both share: then
+    /// as soon as that is read.
     Accepted {
         /// Tokens at the beginning of the prompt that are in key/value memory and will not be
         /// read. They are kept for the job; should running ones need all memory before it begins,

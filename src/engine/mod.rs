@@ -3,14 +3,16 @@
 //! The engine knows no text, no JSON, no session and no HTTP. Sequences are batched continuously:
 //! each step runs one token of every sequence that decodes and chunks of the prompts that are still
 //! read, and sequences join and leave between steps. What a sequence leaves behind in key/value memory
-//! goes into the prefix cache, for prompts that begin like it.
+//! goes into the prefix cache, for prompts that begin like it; those that come meanwhile wait for it.
 
+mod admission;
 mod events;
 mod handle;
 mod job;
 mod options;
 mod scheduler;
 mod sequence;
+mod sharing;
 mod stats;
 mod step;
 mod thread;

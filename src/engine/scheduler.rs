@@ -11,6 +11,8 @@
 //! - A sequence that waits for its reader claims nothing. It keeps its memory while there is room.
 //! - A prefix in the cache shortens what a sequence has to run, but not its claim, because it takes
 //!   memory of its own with its first step.
+//! - A sequence that waits for another to read what both begin with does not run; that other one is read as
+//!   soon as the one that waits for it would be.
 //! - Every running sequence that has one token left to run (it decodes) runs it. The prefill budget
 //!   goes half to the oldest that still reads its prompt, so that the longest prompt advances, and
 //!   else to those with the least left, so that a short prompt does not wait for a long one.
@@ -40,11 +42,17 @@ pub(super) struct View {
     /// Whether its reader has room for what a step reports. Once it has, it has until the sequence
     /// generates a token, because nobody else fills the room; that every job ends rests on this.
     pub(super) ready: bool,
+    /// The place of an older one that it waits for, to take what that one reads.
+    pub(super) awaited: Option<usize>,
 }
 
 impl View {
     fn pending(self) -> usize {
         self.tokens - self.cached
+    }
+
+    fn may_run(self) -> bool {
+        self.ready && self.awaited.is_none()
     }
 }
 
@@ -82,7 +90,11 @@ pub(super) fn plan(limits: &Limits, sequences: &[View]) -> Vec<Decision> {
 fn running(limits: &Limits, sequences: &[View]) -> Vec<usize> {
     let mut claimed = 0;
     let mut running = Vec::new();
-    for (index, view) in sequences.iter().enumerate().filter(|(_, view)| view.ready) {
+    for (index, view) in sequences
+        .iter()
+        .enumerate()
+        .filter(|(_, view)| view.may_run())
+    {
         if running.len() == limits.running_max {
             break;
         }
@@ -123,6 +135,7 @@ fn keep_or_evict(limits: &Limits, sequences: &[View], running: &[usize]) -> Vec<
 
 /// Which running sequences read how many tokens of their prompts, each at least one.
 fn prefill_shares(limits: &Limits, sequences: &[View], running: &[usize]) -> Vec<(usize, usize)> {
+    let needs = needs(sequences);
     let mut reading: Vec<(usize, usize)> = running
         .iter()
         .map(|&index| (index, sequences[index].pending()))
@@ -135,7 +148,7 @@ fn prefill_shares(limits: &Limits, sequences: &[View], running: &[usize]) -> Vec
     let reserved = limits.prefill_tokens_max.div_ceil(2).min(*pending);
     *pending -= reserved;
     let mut budget = limits.prefill_tokens_max - reserved;
-    reading.sort_by_key(|&(index, pending)| (pending, index));
+    reading.sort_by_key(|&(index, pending)| (pending.min(needs[index]), index));
     let share = |(index, pending): (usize, usize)| {
         let share = pending.min(budget);
         budget -= share;
@@ -153,6 +166,18 @@ fn prefill_shares(limits: &Limits, sequences: &[View], running: &[usize]) -> Vec
         .map(share)
         .filter(|&(_, tokens)| tokens > 0)
         .collect()
+}
+
+/// The least that any has left to read that waits for a sequence, or for one that waits for it.
+fn needs(sequences: &[View]) -> Vec<usize> {
+    let mut needs = vec![usize::MAX; sequences.len()];
+    // Youngest first, because each waits for an older one.
+    for (index, view) in sequences.iter().enumerate().rev() {
+        if let Some(leader) = view.awaited {
+            needs[leader] = needs[leader].min(needs[index]).min(view.pending());
+        }
+    }
+    needs
 }
 
 #[cfg(test)]
@@ -174,6 +199,7 @@ mod tests {
             cached,
             held: cached,
             ready: true,
+            awaited: None,
         }
     }
 
@@ -220,6 +246,26 @@ mod tests {
             &[view(20, 0), view(6, 4), view(6, 3)],
             &[Run(4), Run(2), Run(2)],
         );
+    }
+
+    #[test]
+    fn what_others_wait_for_is_read_as_soon_as_they_would_be() {
+        let waiting = |tokens, leader| View {
+            awaited: Some(leader),
+            ..view(tokens, 0)
+        };
+        let alone = [view(20, 0), view(15, 0), view(9, 0)];
+        check(&alone, &[Run(4), Keep, Run(4)]);
+        let awaited = [view(20, 0), view(15, 0), view(9, 0), waiting(8, 1)];
+        check(&awaited, &[Run(4), Run(4), Keep, Keep]);
+        let chain = [
+            view(20, 0),
+            view(15, 0),
+            view(9, 0),
+            waiting(12, 1),
+            waiting(8, 3),
+        ];
+        check(&chain, &[Run(4), Run(4), Keep, Keep, Keep]);
     }
 
     #[test]

@@ -8,7 +8,12 @@ use std::{
 
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::{Finish, GeneratedToken, Job, TokenEvent, events::EventSink, scheduler::View};
+use super::{
+    Finish, GeneratedToken, Job, TokenEvent,
+    events::EventSink,
+    scheduler::View,
+    sharing::{Member, Relative},
+};
 use crate::{
     cache::{CacheScope, Lease, Pin, PrefixCache},
     id::TokenId,
@@ -28,6 +33,8 @@ pub(super) struct Submission {
 /// A job that has reached the engine's thread.
 #[derive(Debug)]
 pub(super) struct Sequence<K> {
+    /// Ascends with age.
+    number: u64,
     /// The prompt and the answer so far.
     tokens: Vec<TokenId>,
     prompt_len: usize,
@@ -44,6 +51,12 @@ pub(super) struct Sequence<K> {
     /// While the memory is or was a fork of one in the prefix cache.
     lease: Option<Lease>,
     cache_scope: CacheScope,
+    /// Older ones whose prompts begin like this one.
+    relatives: Vec<Relative>,
+    /// Tokens of the prompt that the cache had when it came.
+    known: usize,
+    /// Whether the reader knows what it begins with.
+    accepted: bool,
     /// Whether it has lost a memory and has none since.
     evicted: bool,
     events: EventSink,
@@ -62,10 +75,15 @@ pub(super) enum Extended {
 }
 
 impl<K: KvMemory> Sequence<K> {
-    /// Pins the longest prefix of the prompt that the cache has, and reports its length.
-    pub(super) fn new(submission: Submission, cache: &mut PrefixCache<K>) -> Self {
+    /// A job with its number, how much of its prompt the cache has and whose prompts begin like it.
+    pub(super) fn new(
+        submission: Submission,
+        number: u64,
+        (known, relatives): (usize, Vec<Relative>),
+    ) -> Self {
         let Submission { job, events, place } = submission;
-        let mut sequence = Self {
+        Self {
+            number,
             sampler: Sampler::new(job.sampling, &job.prompt),
             constraint: job.constraint,
             waiting: None,
@@ -77,18 +95,56 @@ impl<K: KvMemory> Sequence<K> {
             pin: None,
             lease: None,
             cache_scope: job.cache_scope,
+            relatives,
+            known,
+            accepted: false,
             evicted: false,
             events,
             _place: place,
-        };
-        sequence.share(cache);
-        sequence.events.emit(TokenEvent::Accepted {
-            cached_tokens: sequence.cached(),
-        });
-        sequence
+        }
     }
 
-    fn share(&mut self, cache: &mut PrefixCache<K>) {
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub(super) fn prompt(&self) -> &[TokenId] {
+        &self.tokens[..self.prompt_len]
+    }
+
+    pub(super) fn cache_scope(&self) -> CacheScope {
+        self.cache_scope
+    }
+
+    /// What is known of it when beginnings are decided.
+    pub(super) fn member(&self) -> Member<'_> {
+        let known = if self.accepted { 0 } else { self.known };
+        let is_open = self.kv.is_none() && (self.evicted || !self.accepted);
+        Member {
+            number: self.number,
+            relatives: &self.relatives,
+            cached: self.cached(),
+            ready: self.is_ready(),
+            open: is_open.then_some(known),
+        }
+    }
+
+    /// Whether the reader knows what it begins with.
+    pub(super) fn is_accepted(&self) -> bool {
+        self.accepted
+    }
+
+    /// Pins the longest prefix of the prompt that the cache has, and reports its length.
+    pub(super) fn accept(&mut self, cache: &mut PrefixCache<K>) -> usize {
+        self.share(cache);
+        self.accepted = true;
+        let cached_tokens = self.cached();
+        self.events.emit(TokenEvent::Accepted { cached_tokens });
+        cached_tokens
+    }
+
+    /// Pins the longest prefix that the cache has of its tokens.
+    pub(super) fn share(&mut self, cache: &mut PrefixCache<K>) {
         if let Some(hit) = cache.find(self.cache_scope, &self.tokens) {
             self.kv = Some(hit.kv);
             self.pin = Some(hit.pin);
@@ -96,31 +152,62 @@ impl<K: KvMemory> Sequence<K> {
         }
     }
 
-    /// Prepares it for a step that may run `count` tokens; returns how many it has to run. Its
-    /// memory is its own from now on. A memory that was lost may have its beginning in the cache;
-    /// one that there never was had not when the job came, and that was reported.
-    pub(super) fn begin(&mut self, count: usize, cache: &mut PrefixCache<K>) -> usize {
-        if std::mem::take(&mut self.evicted) {
-            self.share(cache);
+    /// Leaves what it has in memory to the cache and goes on.
+    pub(super) fn lend(&mut self, cache: &mut PrefixCache<K>) {
+        if self.is_pinned() {
+            return;
         }
+        if let Some(kv) = &self.kv {
+            let (scope, tokens) = (self.cache_scope, &self.tokens[..kv.len()]);
+            if let Some(lease) = cache.insert(scope, tokens, kv.fork(kv.len())) {
+                self.lease = Some(lease);
+            }
+        }
+    }
+
+    /// A memory of its first tokens, as many as it has at least.
+    pub(super) fn fork(&self, tokens: usize) -> Option<K> {
+        self.kv.as_ref().map(|kv| kv.fork(tokens))
+    }
+
+    /// Takes a memory of its first tokens as its own.
+    pub(super) fn adopt(&mut self, kv: K) {
+        self.kv = Some(kv);
+        self.pin = None;
+        self.lease = None;
+    }
+
+    /// Whether it has lost a memory and has none since.
+    pub(super) fn is_evicted(&self) -> bool {
+        self.evicted
+    }
+
+    /// Prepares it for a step that may run `count` tokens; returns how many it has to run. Its
+    /// memory is its own from now on.
+    pub(super) fn begin(&mut self, count: usize) -> usize {
+        self.evicted = false;
         self.pin = None;
         count.min(self.tokens.len() - self.cached())
     }
 
-    /// What the scheduler knows of it. After an eviction half the reader's channel must be free
-    /// before the tokens are read again, or a slow reader would cost that every few tokens.
-    pub(super) fn view(&self) -> View {
-        let held = self.held();
-        let ready = match held {
-            _ if self.waiting.is_some() => false,
-            0 => self.events.is_half_free(),
-            _ => self.events.has_room(),
-        };
+    /// What the scheduler knows of it, and where the one stands that it waits for.
+    pub(super) fn view(&self, awaited: Option<usize>) -> View {
         View {
             tokens: self.tokens.len(),
             cached: self.cached(),
-            held,
-            ready,
+            held: self.held(),
+            ready: self.is_ready(),
+            awaited,
+        }
+    }
+
+    /// Whether its reader has room. After an eviction half the reader's channel must be free before
+    /// the tokens are read again, or a slow reader would cost that every few tokens.
+    fn is_ready(&self) -> bool {
+        match self.held() {
+            _ if self.waiting.is_some() => false,
+            0 => self.events.is_half_free(),
+            _ => self.events.has_room(),
         }
     }
 
@@ -236,7 +323,7 @@ impl<K: KvMemory> Sequence<K> {
     }
 
     /// Tokens in key/value memory.
-    fn cached(&self) -> usize {
+    pub(super) fn cached(&self) -> usize {
         self.kv.as_ref().map_or(0, KvMemory::len)
     }
 }

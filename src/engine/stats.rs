@@ -18,6 +18,9 @@ pub struct EngineStats {
     pub steps: u64,
     /// Tokens read as prompts, including those read again after a sequence lost its memory.
     pub prefilled_tokens: u64,
+    /// Tokens at the beginnings of prompts that were taken from another sequence that was still
+    /// running; part of those found in the cache.
+    pub shared_tokens: u64,
     /// Tokens generated, end tokens included.
     pub generated_tokens: u64,
     /// Time that the model took for steps that read prompts, and may have decoded beside that.

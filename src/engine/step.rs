@@ -11,7 +11,8 @@ use std::{
 use super::{
     EngineOptions, EngineStats, Finish,
     scheduler::{self, Decision, Limits},
-    sequence::{Extended, Sequence, Submission},
+    sequence::{Extended, Sequence},
+    sharing::Beginning,
 };
 use crate::{
     cache::PrefixCache,
@@ -21,19 +22,21 @@ use crate::{
 
 /// The model and all sequences. Lives on the engine's thread.
 pub(super) struct Engine<E: Executor> {
-    executor: E,
+    pub(super) executor: E,
     limits: Limits,
     context_length: usize,
     /// Oldest first.
-    sequences: Vec<Sequence<E::Kv>>,
-    cache: PrefixCache<E::Kv>,
+    pub(super) sequences: Vec<Sequence<E::Kv>>,
+    /// Jobs so far.
+    pub(super) admitted: u64,
+    pub(super) cache: PrefixCache<E::Kv>,
     kv_bytes_max: usize,
     /// Logits of the last step, one row for each sequence that wanted them.
     logits: Vec<f32>,
     work: Workspace,
     /// Wakes the engine's thread when a constraint is ready.
     waker: Waker,
-    stats: EngineStats,
+    pub(super) stats: EngineStats,
 }
 
 /// Wakes a thread that is parked.
@@ -73,6 +76,7 @@ impl<E: Executor> Engine<E> {
             },
             executor,
             sequences: Vec::new(),
+            admitted: 0,
             cache: PrefixCache::new(options.cache_bytes_max),
             kv_bytes_max: options.kv_bytes_max,
             logits: Vec::new(),
@@ -90,12 +94,6 @@ impl<E: Executor> Engine<E> {
     /// Number of tokens in the vocabulary.
     pub(super) fn vocab_size(&self) -> usize {
         self.executor.vocab_size()
-    }
-
-    /// Takes in a job as the youngest.
-    pub(super) fn admit(&mut self, submission: Submission) {
-        let sequence = Sequence::new(submission, &mut self.cache);
-        self.sequences.push(sequence);
     }
 
     /// Whether no job is left.
@@ -126,10 +124,10 @@ impl<E: Executor> Engine<E> {
     pub(super) fn step(&mut self) -> bool {
         self.retire_abandoned();
         let resumed = self.resume();
-        let views: Vec<_> = self.sequences.iter().map(Sequence::view).collect();
-        let mut plan = scheduler::plan(&self.limits, &views);
+        let beginnings = self.beginnings();
+        let mut plan = self.plan(&beginnings);
         self.evict(&plan);
-        self.begin(&mut plan);
+        self.begin(&mut plan, &beginnings);
         self.shrink_cache(&plan);
         if !plan
             .iter()
@@ -155,19 +153,22 @@ impl<E: Executor> Engine<E> {
         });
     }
 
+    fn plan(&self, beginnings: &[Option<Beginning>]) -> Vec<Decision> {
+        let view = |(sequence, beginning): (&Sequence<E::Kv>, &Option<Beginning>)| {
+            sequence.view(match *beginning {
+                Some(Beginning::Awaited(leader)) => Some(leader),
+                Some(Beginning::Cached | Beginning::Forked(..)) | None => None,
+            })
+        };
+        let views: Vec<_> = self.sequences.iter().zip(beginnings).map(view).collect();
+        scheduler::plan(&self.limits, &views)
+    }
+
     fn evict(&mut self, plan: &[Decision]) {
         for (sequence, decision) in self.sequences.iter_mut().zip(plan) {
             if *decision == Decision::Evict {
                 sequence.evict();
                 self.stats.evictions += 1;
-            }
-        }
-    }
-
-    fn begin(&mut self, plan: &mut [Decision]) {
-        for (sequence, decision) in self.sequences.iter_mut().zip(plan) {
-            if let Decision::Run(tokens) = decision {
-                *tokens = sequence.begin(*tokens, &mut self.cache);
             }
         }
     }

@@ -154,6 +154,11 @@ fn engines(registry: &mut Registry, service: &Service) {
         "Tokens of prompts taken from the cache",
         |s| s.cache.hit_tokens,
     );
+    counter(
+        "shared_tokens",
+        "Tokens of prompts taken from other sequences that were running",
+        |s| s.shared_tokens,
+    );
     counter("cache_evictions", "Prefixes dropped from the cache", |s| {
         s.cache.evictions
     });

@@ -70,6 +70,29 @@ async fn a_short_prompt_does_not_wait_for_a_long_one() {
 }
 
 #[tokio::test]
+async fn a_short_chat_behind_eight_long_prompts_begins_with_the_next_step() {
+    let (executor, release) = held_at(repeat(3), 2);
+    let (executor, steps) = recorded(executor);
+    let engine = engine(EngineOptions::default(), executor);
+    let long = |n: u32| job((0..3000).map(|token| (token + 100 * n) % 900));
+    let long: Vec<_> = (1..9)
+        .map(|n| engine.submit(long(n)).expect("a place"))
+        .collect();
+    settle(&engine, |stats| stats.steps == 1).await;
+    let short = engine.submit(job(1..41)).expect("a place");
+    release.send(()).expect("a held engine");
+    assert_eq!(read(short).await.0, [1; 3]);
+    for (n, answer) in (1..9).zip(long) {
+        assert_eq!(read(answer).await.0, [100 * n; 3]);
+    }
+    let steps = steps.lock().expect("no panic");
+    // The second step was planned before it came; the third reads it, whole, beside a long one.
+    assert_eq!(decoding(&steps, 40, 43), [4, 5, 6]);
+    let read_in_third: usize = steps[2].slots.iter().map(|slot| slot.tokens).sum();
+    assert_eq!(read_in_third, 512, "nor do the long ones stand still");
+}
+
+#[tokio::test]
 async fn jobs_begin_in_the_order_in_which_they_came() {
     let (executor, release) = held_at(repeat(10), 1);
     let (executor, steps) = recorded(executor);

@@ -9,6 +9,7 @@ mod fairness;
 mod noise;
 mod reuse;
 mod schedules;
+mod sharing;
 
 use std::{
     sync::{

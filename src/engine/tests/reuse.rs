@@ -236,10 +236,10 @@ async fn a_prefix_gives_way_when_running_jobs_need_all_memory() {
 }
 
 /// Numbers in an order that only the seed decides.
-struct Draws(u64);
+pub(super) struct Draws(pub(super) u64);
 
 impl Draws {
-    fn below(&mut self, bound: u32) -> u32 {
+    pub(super) fn below(&mut self, bound: u32) -> u32 {
         self.0 = self
             .0
             .wrapping_mul(6_364_136_223_846_793_005)
@@ -274,7 +274,7 @@ fn drawn(draws: &mut Draws, known: &[Vec<TokenId>]) -> Job {
 }
 
 /// What a job answers in an engine that has never had another.
-async fn cold(job: Job) -> (Vec<TokenId>, Finish) {
+pub(super) async fn cold(job: Job) -> (Vec<TokenId>, Finish) {
     let options = EngineOptions {
         cache_bytes_max: 0,
         ..EngineOptions::default()

@@ -29,6 +29,7 @@ impl Simulated {
             cached: self.cached,
             held: self.held,
             ready: CHANNEL - self.unread >= room,
+            awaited: None,
         }
     }
 

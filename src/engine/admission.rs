@@ -1,0 +1,98 @@
+//! How jobs come in, and where their prompts' beginnings come from.
+
+use super::{
+    scheduler::Decision,
+    sequence::{Sequence, Submission},
+    sharing::{self, Beginning, Relative},
+    step::Engine,
+};
+use crate::model::exec::Executor;
+
+impl<E: Executor> Engine<E> {
+    /// Takes in a job as the youngest.
+    pub(super) fn admit(&mut self, submission: Submission) {
+        let job = &submission.job;
+        let known = self.cache.longest(job.cache_scope, &job.prompt);
+        let relatives = self.relatives(&submission);
+        self.admitted += 1;
+        let sequence = Sequence::new(submission, self.admitted, (known, relatives));
+        self.sequences.push(sequence);
+    }
+
+    /// Sequences whose prompts share enough with a job's that it may wait for them. What the cache
+    /// could not hold is not waited for, because that is where a job takes it from.
+    fn relatives(&self, submission: &Submission) -> Vec<Relative> {
+        let job = &submission.job;
+        let tokens_max = self.cache.bytes_max() / self.executor.kv_bytes_per_token().max(1);
+        let tokens_max = tokens_max.min(job.prompt.len() - 1);
+        let relative = |other: &Sequence<E::Kv>| Relative {
+            number: other.number(),
+            shared: sharing::common_prefix(other.prompt(), &job.prompt).min(tokens_max),
+        };
+        self.sequences
+            .iter()
+            .filter(|other| other.cache_scope() == job.cache_scope)
+            .map(relative)
+            .filter(|relative| relative.shared >= sharing::WORTH_TOKENS)
+            .collect()
+    }
+
+    /// Decides what the sequences that have not begun begin with, and tells the readers of those
+    /// that do not wait for another. By the sequences' places.
+    pub(super) fn beginnings(&mut self) -> Vec<Option<Beginning>> {
+        let members: Vec<_> = self.sequences.iter().map(Sequence::member).collect();
+        let beginnings = sharing::beginnings(&members);
+        for (place, beginning) in beginnings.iter().enumerate() {
+            match *beginning {
+                Some(Beginning::Forked(other, _)) => self.accept(place, Some(other)),
+                Some(Beginning::Cached) => self.accept(place, None),
+                Some(Beginning::Awaited(_)) | None => {}
+            }
+        }
+        beginnings
+    }
+
+    /// Pins what a sequence begins with and reports it, once. What another has in memory goes
+    /// through the cache, which keeps it until the sequence begins, whatever becomes of the other.
+    fn accept(&mut self, place: usize, other: Option<usize>) {
+        if self.sequences[place].is_accepted() {
+            return;
+        }
+        if let Some(other) = other {
+            self.sequences[other].lend(&mut self.cache);
+        }
+        let shared = self.sequences[place].accept(&mut self.cache);
+        if other.is_some() {
+            self.stats.shared_tokens += shared as u64;
+        }
+    }
+
+    /// Prepares the sequences that run for their step.
+    pub(super) fn begin(&mut self, plan: &mut [Decision], beginnings: &[Option<Beginning>]) {
+        for (place, decision) in plan.iter_mut().enumerate() {
+            let Decision::Run(tokens) = decision else {
+                continue;
+            };
+            if self.sequences[place].is_evicted() {
+                self.begin_again(place, beginnings[place]);
+            }
+            *tokens = self.sequences[place].begin(*tokens);
+        }
+    }
+
+    /// Gives a sequence that has lost its memory what others have of it. One that never had any is
+    /// read as was reported when it came.
+    fn begin_again(&mut self, place: usize, beginning: Option<Beginning>) {
+        self.sequences[place].share(&mut self.cache);
+        let Some(Beginning::Forked(other, tokens)) = beginning else {
+            return;
+        };
+        // The other may have lost its memory in this step.
+        let tokens = tokens.min(self.sequences[other].cached());
+        if tokens > self.sequences[place].cached()
+            && let Some(kv) = self.sequences[other].fork(tokens)
+        {
+            self.sequences[place].adopt(kv);
+        }
+    }
+}
