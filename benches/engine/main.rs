@@ -281,6 +281,7 @@ fn job(engine: &EngineHandle, length: usize, tokens: usize, nth: usize) -> Job {
         constraint: None,
         end_tokens: Arc::new([]),
         cache_scope: CacheScope::default(),
+        cache_key: None,
     }
 }
 

@@ -94,6 +94,7 @@ async fn continue_text(args: &GenerateArgs, model: &ServedModel) -> anyhow::Resu
         constraint: None,
         end_tokens: Arc::clone(&model.end_tokens),
         cache_scope: CacheScope::default(),
+        cache_key: None,
     };
     let mut events = model.engine.submit(job)?;
     let mut text = model.tokenizer.detokenizer();

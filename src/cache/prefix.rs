@@ -7,7 +7,7 @@ use std::{
     rc::{Rc, Weak},
 };
 
-use super::{CacheScope, CacheStats};
+use super::{CacheKey, CacheScope, CacheStats};
 use crate::{id::TokenId, model::exec::KvMemory};
 
 /// Memories by the tokens they hold. Of a sequence and its continuation only the continuation is
@@ -35,12 +35,19 @@ pub struct PrefixCache<K> {
     stats: CacheStats,
 }
 
+/// Memories of a key are kept together while they take at most one part in so many of the cache.
+/// Else whoever uses one key for everything would displace all others.
+const KEY_SHARE: usize = 2;
+
 type Memories<K> = BTreeMap<Rc<[TokenId]>, Memory<K>>;
 
 #[derive(Debug)]
 struct Memory<K> {
     counted: Rc<Counted<K>>,
     last_use: u64,
+    /// The key of its last use that had one, and when that key was used last.
+    key: Option<CacheKey>,
+    key_use: u64,
     /// Shared with the pins.
     pins: Rc<()>,
 }
@@ -78,6 +85,13 @@ pub struct Lease(#[expect(dead_code, reason = "held for its reference count")] R
 impl<K> Memory<K> {
     fn is_pinned(&self) -> bool {
         Rc::strong_count(&self.pins) > 1
+    }
+
+    fn touch(&mut self, now: u64, key: Option<CacheKey>) {
+        self.last_use = now;
+        if key.is_some() {
+            (self.key, self.key_use) = (key, now);
+        }
     }
 }
 
@@ -118,13 +132,18 @@ impl<K: KvMemory> PrefixCache<K> {
 
     /// Forks and pins a memory with the longest prefix of `tokens` that any in the scope has. The
     /// prefix lacks at least the last token, which must be run to know what follows.
-    pub fn find(&mut self, scope: CacheScope, tokens: &[TokenId]) -> Option<Hit<K>> {
+    pub fn find(
+        &mut self,
+        scope: CacheScope,
+        key: Option<CacheKey>,
+        tokens: &[TokenId],
+    ) -> Option<Hit<K>> {
+        self.touch(scope, key);
         let (_, tokens) = tokens.split_last()?;
         let memories = self.scopes.get_mut(&scope)?;
         let (shared, nearest) = nearest(memories, tokens)?;
         let memory = memories.get_mut(&nearest)?;
-        self.uses += 1;
-        memory.last_use = self.uses;
+        memory.touch(self.uses, key);
         self.stats.hits += 1;
         self.stats.hit_tokens += shared as u64;
         let counted = &memory.counted;
@@ -156,14 +175,20 @@ impl<K: KvMemory> PrefixCache<K> {
     /// Takes in the memory of `tokens`, one token of memory for each. Drops it at once when it is
     /// too large, or when the cache has these tokens already. Otherwise gives a lease, to be held
     /// as long as another memory shares with it.
-    pub fn insert(&mut self, scope: CacheScope, tokens: &[TokenId], kv: K) -> Option<Lease> {
+    pub fn insert(
+        &mut self,
+        scope: CacheScope,
+        key: Option<CacheKey>,
+        tokens: &[TokenId],
+        kv: K,
+    ) -> Option<Lease> {
+        self.touch(scope, key);
         if tokens.is_empty() || kv.bytes() > self.bytes_max {
             return None;
         }
-        self.uses += 1;
         let memories = self.scopes.entry(scope).or_default();
         if let Some(continuation) = continuation(memories, tokens) {
-            continuation.last_use = self.uses;
+            continuation.touch(self.uses, key);
             return None;
         }
         if let Some(beginning) = take_beginning(memories, tokens) {
@@ -172,6 +197,8 @@ impl<K: KvMemory> PrefixCache<K> {
         let memory = Memory {
             counted: Counted::new(kv),
             last_use: self.uses,
+            key,
+            key_use: self.uses,
             pins: Rc::default(),
         };
         let lease = Lease(Rc::clone(&memory.counted.leases));
@@ -236,11 +263,43 @@ impl<K: KvMemory> PrefixCache<K> {
         });
     }
 
-    /// Drops the least recently used memory that is not pinned. Returns whether there was one.
+    /// Counts a use, of the key's memories too.
+    fn touch(&mut self, scope: CacheScope, key: Option<CacheKey>) {
+        self.uses += 1;
+        let Some(memories) = key.and_then(|_| self.scopes.get_mut(&scope)) else {
+            return;
+        };
+        for memory in memories.values_mut().filter(|memory| memory.key == key) {
+            memory.key_use = self.uses;
+        }
+    }
+
+    /// Bytes of the memories of each key.
+    fn bytes_by_key(&self) -> HashMap<(CacheScope, CacheKey), usize> {
+        let mut bytes = HashMap::new();
+        for (&scope, memories) in &self.scopes {
+            for memory in memories.values() {
+                if let Some(key) = memory.key {
+                    *bytes.entry((scope, key)).or_default() += memory.counted.bytes.get();
+                }
+            }
+        }
+        bytes
+    }
+
+    /// Drops the memory that is not pinned and that was least recently used, by itself or, where
+    /// those of its key are kept together, by its key. Returns whether there was one.
     fn evict(&mut self) -> bool {
+        let by_key = self.bytes_by_key();
+        let last_use = |scope, memory: &Memory<K>| match memory.key {
+            Some(key) if by_key[&(scope, key)] <= self.bytes_max / KEY_SHARE => {
+                (memory.key_use.max(memory.last_use), memory.last_use)
+            }
+            _ => (memory.last_use, memory.last_use),
+        };
         let unpinned = self.scopes.iter().flat_map(|(&scope, memories)| {
             let unpinned = memories.iter().filter(|(_, memory)| !memory.is_pinned());
-            unpinned.map(move |(tokens, memory)| (memory.last_use, scope, tokens))
+            unpinned.map(move |(tokens, memory)| (last_use(scope, memory), scope, tokens))
         });
         let Some((_, scope, tokens)) = unpinned.min_by_key(|&(last_use, ..)| last_use) else {
             return false;

@@ -1,6 +1,6 @@
 //! Random histories against a list of sequences, and the rules that they may not show.
 
-use std::{cell::Cell, rc::Rc};
+use std::{cell::Cell, collections::HashMap, rc::Rc};
 
 use proptest::prelude::*;
 
@@ -45,13 +45,13 @@ const SCOPE: CacheScope = CacheScope(7);
 fn cache(sequences: &[&[TokenId]]) -> PrefixCache<Kv> {
     let mut cache = PrefixCache::new(100);
     for tokens in sequences {
-        cache.insert(SCOPE, tokens, Kv::new(tokens, 10));
+        cache.insert(SCOPE, None, tokens, Kv::new(tokens, 10));
     }
     cache
 }
 
 fn found(cache: &mut PrefixCache<Kv>, tokens: &[TokenId]) -> Vec<TokenId> {
-    let hit = cache.find(SCOPE, tokens);
+    let hit = cache.find(SCOPE, None, tokens);
     hit.map(|hit| hit.kv.tokens).unwrap_or_default()
 }
 
@@ -82,8 +82,8 @@ fn the_last_token_is_never_found() {
 #[test]
 fn scopes_do_not_see_each_other() {
     let mut cache = cache(&[&[1, 2, 3]]);
-    assert!(cache.find(CacheScope(8), &[1, 2, 3, 4]).is_none());
-    cache.insert(CacheScope(8), &[1, 2], Kv::new(&[1, 2], 10));
+    assert!(cache.find(CacheScope(8), None, &[1, 2, 3, 4]).is_none());
+    cache.insert(CacheScope(8), None, &[1, 2], Kv::new(&[1, 2], 10));
     assert_eq!(cache.stats().memories, 2);
     assert_eq!(found(&mut cache, &[1, 2, 3, 4]), [1, 2, 3]);
 }
@@ -100,8 +100,8 @@ fn a_continuation_supersedes_what_it_continues() {
 #[test]
 fn what_is_continued_stays_while_it_is_pinned() {
     let mut cache = cache(&[&[1, 2]]);
-    let hit = cache.find(SCOPE, &[1, 2, 3]).expect("a hit");
-    cache.insert(SCOPE, &[1, 2, 3], Kv::new(&[1, 2, 3], 10));
+    let hit = cache.find(SCOPE, None, &[1, 2, 3]).expect("a hit");
+    cache.insert(SCOPE, None, &[1, 2, 3], Kv::new(&[1, 2, 3], 10));
     assert_eq!(cache.stats().bytes, 20);
     drop(hit);
     cache.shrink(100);
@@ -111,17 +111,17 @@ fn what_is_continued_stays_while_it_is_pinned() {
 #[test]
 fn a_memory_too_large_for_the_cache_displaces_nothing() {
     let mut cache = cache(&[&[1], &[2]]);
-    cache.insert(SCOPE, &[3], Kv::new(&[3], 101));
+    cache.insert(SCOPE, None, &[3], Kv::new(&[3], 101));
     assert_eq!(cache.stats().memories, 2);
     let mut none = PrefixCache::new(0);
-    none.insert(SCOPE, &[1], Kv::new(&[1], 1));
+    none.insert(SCOPE, None, &[1], Kv::new(&[1], 1));
     assert_eq!(none.stats(), CacheStats::default());
 }
 
 #[test]
 fn a_memory_that_grows_in_place_makes_room() {
     let mut cache = cache(&[&[1], &[2]]);
-    let growing = cache.find(SCOPE, &[2, 2]).expect("a hit");
+    let growing = cache.find(SCOPE, None, &[2, 2]).expect("a hit");
     growing.kv.bytes.set(95);
     cache.shrink(100);
     assert_eq!((cache.stats().memories, cache.stats().bytes), (1, 95));
@@ -129,21 +129,73 @@ fn a_memory_that_grows_in_place_makes_room() {
 }
 
 #[test]
+fn memories_of_a_key_that_was_used_lately_stay() {
+    let [one, other] = [1, 2].map(|key| Some(CacheKey(key)));
+    let filled = || {
+        let mut cache = PrefixCache::new(100);
+        for (key, first) in [(one, 1), (None, 2), (one, 3), (other, 4)] {
+            cache.insert(SCOPE, key, &[first, 0], Kv::new(&[first, 0], 20));
+        }
+        cache
+    };
+    let left = |mut cache: PrefixCache<Kv>| {
+        cache.shrink(40);
+        [1, 2, 3, 4].map(|first| cache.longest(SCOPE, &[first, 0, 0]) > 0)
+    };
+    assert_eq!(left(filled()), [false, false, true, true]);
+    let mut used = filled();
+    assert!(used.find(SCOPE, one, &[9, 9]).is_none());
+    assert_eq!(left(used), [true, false, true, false], "nothing was found");
+    let mut elsewhere = filled();
+    assert!(elsewhere.find(CacheScope(8), one, &[9, 9]).is_none());
+    assert_eq!(left(elsewhere), [false, false, true, true]);
+    let mut moved = filled();
+    assert!(moved.find(SCOPE, other, &[1, 0, 0]).is_some());
+    assert_eq!(left(moved), [true, false, false, true]);
+}
+
+#[test]
+fn a_key_does_not_keep_more_than_half_the_cache() {
+    let key = Some(CacheKey(1));
+    let mut cache = PrefixCache::new(100);
+    for first in [1, 2, 3] {
+        cache.insert(SCOPE, key, &[first], Kv::new(&[first], 20));
+    }
+    cache.insert(SCOPE, None, &[4], Kv::new(&[4], 40));
+    assert!(cache.find(SCOPE, key, &[9, 9]).is_none());
+    // 60 bytes are too many to keep together; the 40 that are left are not.
+    cache.shrink(60);
+    assert_eq!(
+        [1, 2, 3, 4].map(|n| cache.longest(SCOPE, &[n, n])),
+        [0, 1, 1, 0]
+    );
+}
+
+#[test]
 fn clearing_leaves_nothing() {
     let mut cache = cache(&[&[1], &[2, 2]]);
-    let _pinned = cache.find(SCOPE, &[1, 1]).expect("a hit");
-    cache.insert(SCOPE, &[1, 1], Kv::new(&[1, 1], 10));
+    let _pinned = cache.find(SCOPE, None, &[1, 1]).expect("a hit");
+    cache.insert(SCOPE, None, &[1, 1], Kv::new(&[1, 1], 10));
     cache.clear();
     assert_eq!((cache.stats().memories, cache.bytes()), (0, 0));
 }
 
 /// The cache as a list, least recently used first.
 #[derive(Default)]
-struct List(Vec<Listed>);
+struct List {
+    all: Vec<Listed>,
+    uses: u64,
+    /// When each key was used last.
+    keys: HashMap<Key, u64>,
+}
+
+type Key = (CacheScope, CacheKey);
 
 struct Listed {
     scope: CacheScope,
+    key: Option<CacheKey>,
     tokens: Vec<TokenId>,
+    last_use: u64,
     /// Shared with the memory and its forks.
     bytes: Rc<Cell<usize>>,
     /// As many as hits hold.
@@ -151,23 +203,43 @@ struct Listed {
     superseded: bool,
 }
 
+impl Listed {
+    fn key(&self) -> Option<Key> {
+        self.key.map(|key| (self.scope, key))
+    }
+}
+
 const BYTES_MAX: usize = 60;
 
 impl List {
     /// Moves what was used to the end.
-    fn touch(&mut self, index: usize) -> &Listed {
-        let used = self.0.remove(index);
-        self.0.push(used);
-        &self.0[self.0.len() - 1]
+    fn touch(&mut self, index: usize, key: Option<CacheKey>) -> &Listed {
+        let mut used = self.all.remove(index);
+        used.last_use = self.uses;
+        used.key = key.or(used.key);
+        self.all.push(used);
+        &self.all[self.all.len() - 1]
+    }
+
+    fn use_key(&mut self, scope: CacheScope, key: Option<CacheKey>) {
+        self.uses += 1;
+        if let Some(key) = key {
+            self.keys.insert((scope, key), self.uses);
+        }
     }
 
     fn live(&self, scope: CacheScope) -> impl Iterator<Item = (usize, &Listed)> {
         let live =
             move |(_, listed): &(usize, &Listed)| listed.scope == scope && !listed.superseded;
-        self.0.iter().enumerate().filter(live)
+        self.all.iter().enumerate().filter(live)
     }
 
-    fn find(&mut self, scope: CacheScope, tokens: &[TokenId]) -> Option<(usize, Rc<()>)> {
+    fn find(
+        &mut self,
+        (scope, key): (CacheScope, Option<CacheKey>),
+        tokens: &[TokenId],
+    ) -> Option<(usize, Rc<()>)> {
+        self.use_key(scope, key);
         let tokens = &tokens[..tokens.len() - 1];
         let shared = |listed: &Listed| {
             (0..=tokens.len())
@@ -192,10 +264,16 @@ impl List {
             }
         });
         let (index, _) = best?;
-        Some((longest, Rc::clone(&self.touch(index).pins)))
+        Some((longest, Rc::clone(&self.touch(index, key).pins)))
     }
 
-    fn insert(&mut self, scope: CacheScope, tokens: &[TokenId], bytes: Rc<Cell<usize>>) {
+    fn insert(
+        &mut self,
+        (scope, key): (CacheScope, Option<CacheKey>),
+        tokens: &[TokenId],
+        bytes: Rc<Cell<usize>>,
+    ) {
+        self.use_key(scope, key);
         if bytes.get() > BYTES_MAX {
             return;
         }
@@ -204,15 +282,17 @@ impl List {
             .filter(|(_, listed)| listed.tokens.starts_with(tokens))
             .min_by_key(|(_, listed)| listed.tokens.clone());
         if let Some((index, _)) = continuation {
-            self.touch(index);
+            self.touch(index, key);
             return;
         }
-        for listed in &mut self.0 {
+        for listed in &mut self.all {
             listed.superseded |= listed.scope == scope && tokens.starts_with(&listed.tokens);
         }
-        self.0.push(Listed {
+        self.all.push(Listed {
             scope,
+            key,
             tokens: tokens.to_vec(),
+            last_use: self.uses,
             bytes,
             pins: Rc::default(),
             superseded: false,
@@ -222,23 +302,42 @@ impl List {
 
     fn shrink(&mut self, bytes: usize) {
         let pinned = |listed: &Listed| Rc::strong_count(&listed.pins) > 1;
-        self.0.retain(|listed| !listed.superseded || pinned(listed));
-        while self.bytes() > bytes.min(BYTES_MAX)
-            && let Some(oldest) = self.0.iter().position(|listed| !pinned(listed))
-        {
-            self.0.remove(oldest);
+        self.all
+            .retain(|listed| !listed.superseded || pinned(listed));
+        while self.bytes() > bytes.min(BYTES_MAX) {
+            let unpinned = self.all.iter().enumerate().filter(|(_, it)| !pinned(it));
+            let Some((index, _)) = unpinned.min_by_key(|(_, it)| self.order(it)) else {
+                return;
+            };
+            self.all.remove(index);
         }
     }
 
+    /// What goes first is least.
+    fn order(&self, listed: &Listed) -> (u64, u64) {
+        let same_key = |other: &&Listed| other.key() == listed.key() && !other.superseded;
+        let together: usize = self
+            .all
+            .iter()
+            .filter(same_key)
+            .map(|it| it.bytes.get())
+            .sum();
+        let by_key = match listed.key() {
+            Some(key) if together <= BYTES_MAX / 2 => self.keys[&key],
+            _ => 0,
+        };
+        (by_key.max(listed.last_use), listed.last_use)
+    }
+
     fn bytes(&self) -> usize {
-        self.0.iter().map(|listed| listed.bytes.get()).sum()
+        self.all.iter().map(|listed| listed.bytes.get()).sum()
     }
 }
 
 #[derive(Debug, Clone)]
 enum Operation {
-    Find(CacheScope, Vec<TokenId>),
-    Insert(CacheScope, Vec<TokenId>, usize),
+    Find(CacheScope, Option<CacheKey>, Vec<TokenId>),
+    Insert(CacheScope, Option<CacheKey>, Vec<TokenId>, usize),
     Shrink(usize),
     /// Drops the oldest hit.
     Unpin,
@@ -248,12 +347,14 @@ enum Operation {
 
 fn operation() -> impl Strategy<Value = Operation> {
     let scope = || (0u64..2).prop_map(CacheScope);
+    let key = || prop::option::of((0u64..3).prop_map(CacheKey));
     // Few tokens, so that sequences share much.
     let tokens = || prop::collection::vec(0u32..3, 1..9);
     prop_oneof![
-        4 => (scope(), tokens()).prop_map(|(scope, tokens)| Operation::Find(scope, tokens)),
-        4 => (scope(), tokens(), 1usize..25)
-            .prop_map(|(scope, tokens, bytes)| Operation::Insert(scope, tokens, bytes)),
+        4 => (scope(), key(), tokens())
+            .prop_map(|(scope, key, tokens)| Operation::Find(scope, key, tokens)),
+        4 => (scope(), key(), tokens(), 1usize..25)
+            .prop_map(|(scope, key, tokens, bytes)| Operation::Insert(scope, key, tokens, bytes)),
         1 => (0usize..80).prop_map(Operation::Shrink),
         2 => Just(Operation::Unpin),
         1 => (1usize..15).prop_map(Operation::Grow),
@@ -266,18 +367,24 @@ fn check(operations: Vec<Operation>) -> Result<(), TestCaseError> {
     let mut hits = Vec::new();
     for operation in operations {
         match operation {
-            Operation::Find(scope, tokens) => {
-                let (hit, expected) = (cache.find(scope, &tokens), list.find(scope, &tokens));
+            Operation::Find(scope, key, tokens) => {
+                let longest = cache.longest(scope, &tokens);
+                let hit = cache.find(scope, key, &tokens);
+                let expected = list.find((scope, key), &tokens);
+                prop_assert_eq!(
+                    longest,
+                    hit.as_ref().map_or(0, |hit: &Hit<Kv>| hit.kv.len())
+                );
                 prop_assert_eq!(
                     hit.as_ref().map(|hit: &Hit<Kv>| &hit.kv.tokens[..]),
                     expected.as_ref().map(|&(len, _)| &tokens[..len])
                 );
                 hits.push((hit, expected));
             }
-            Operation::Insert(scope, tokens, bytes) => {
+            Operation::Insert(scope, key, tokens, bytes) => {
                 let kv = Kv::new(&tokens, bytes);
-                list.insert(scope, &tokens, Rc::clone(&kv.bytes));
-                cache.insert(scope, &tokens, kv);
+                list.insert((scope, key), &tokens, Rc::clone(&kv.bytes));
+                cache.insert(scope, key, &tokens, kv);
             }
             Operation::Grow(bytes) => {
                 if let Some((Some(hit), _)) = hits.first() {
@@ -294,7 +401,10 @@ fn check(operations: Vec<Operation>) -> Result<(), TestCaseError> {
             Operation::Unpin => drop(hits.remove(0)),
         }
         let stats = cache.stats();
-        prop_assert_eq!((stats.memories, stats.bytes), (list.0.len(), list.bytes()));
+        prop_assert_eq!(
+            (stats.memories, stats.bytes),
+            (list.all.len(), list.bytes())
+        );
     }
     Ok(())
 }

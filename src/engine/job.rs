@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    cache::CacheScope,
+    cache::{CacheKey, CacheScope},
     id::TokenId,
     sampling::{Choice, Constraint, Logprobs, SamplingParams},
 };
@@ -23,6 +23,8 @@ pub struct Job {
     pub end_tokens: Arc<[TokenId]>,
     /// Whose key/value memories it may begin with, and who may reuse its own.
     pub cache_scope: CacheScope,
+    /// Whose memories, within the scope, are kept together with its own.
+    pub cache_key: Option<CacheKey>,
 }
 
 /// What a job reports, in this order: `Accepted`, `Token`…, `Finished`. Only an engine that ends

@@ -15,7 +15,7 @@ use super::{
     sharing::{Member, Relative},
 };
 use crate::{
-    cache::{CacheScope, Lease, Pin, PrefixCache},
+    cache::{CacheKey, CacheScope, Lease, Pin, PrefixCache},
     id::TokenId,
     model::exec::{KvMemory, Slot},
     sampling::{Allowed, Constraint, Sampler, Workspace},
@@ -51,6 +51,7 @@ pub(super) struct Sequence<K> {
     /// While the memory is or was a fork of one in the prefix cache.
     lease: Option<Lease>,
     cache_scope: CacheScope,
+    cache_key: Option<CacheKey>,
     /// Older ones whose prompts begin like this one.
     relatives: Vec<Relative>,
     /// Tokens of the prompt that the cache had when it came.
@@ -95,6 +96,7 @@ impl<K: KvMemory> Sequence<K> {
             pin: None,
             lease: None,
             cache_scope: job.cache_scope,
+            cache_key: job.cache_key,
             relatives,
             known,
             accepted: false,
@@ -145,7 +147,7 @@ impl<K: KvMemory> Sequence<K> {
 
     /// Pins the longest prefix that the cache has of its tokens.
     pub(super) fn share(&mut self, cache: &mut PrefixCache<K>) {
-        if let Some(hit) = cache.find(self.cache_scope, &self.tokens) {
+        if let Some(hit) = cache.find(self.cache_scope, self.cache_key, &self.tokens) {
             self.kv = Some(hit.kv);
             self.pin = Some(hit.pin);
             self.lease = Some(hit.lease);
@@ -158,8 +160,9 @@ impl<K: KvMemory> Sequence<K> {
             return;
         }
         if let Some(kv) = &self.kv {
-            let (scope, tokens) = (self.cache_scope, &self.tokens[..kv.len()]);
-            if let Some(lease) = cache.insert(scope, tokens, kv.fork(kv.len())) {
+            let (scope, key) = (self.cache_scope, self.cache_key);
+            let (tokens, kv) = (&self.tokens[..kv.len()], kv.fork(kv.len()));
+            if let Some(lease) = cache.insert(scope, key, tokens, kv) {
                 self.lease = Some(lease);
             }
         }
@@ -266,7 +269,8 @@ impl<K: KvMemory> Sequence<K> {
         if !self.is_pinned()
             && let Some(kv) = self.kv.take()
         {
-            cache.insert(self.cache_scope, &self.tokens[..kv.len()], kv);
+            let (scope, key) = (self.cache_scope, self.cache_key);
+            cache.insert(scope, key, &self.tokens[..kv.len()], kv);
         }
     }
 

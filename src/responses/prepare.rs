@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     auth::Caller,
-    cache::CacheScope,
+    cache::{CacheKey, CacheScope},
     conversation::{Record, Status, Turn},
     engine::Job,
     id::{ResponseId, TokenId},
@@ -112,6 +112,12 @@ pub(super) fn prepare(
         },
         constraint,
         cache_scope: cache_scope(caller),
+        cache_key: record
+            .turn
+            .labels
+            .prompt_cache_key
+            .as_deref()
+            .map(cache_key),
     };
     Ok(Prepared {
         model,
@@ -152,13 +158,19 @@ fn beginning(
 /// Keys that do not share the cache have a part of it each.
 fn cache_scope(caller: &Caller) -> CacheScope {
     match &caller.owner {
-        Some(owner) if !caller.shares_cache => {
-            let digest = Sha256::digest(owner.as_bytes());
-            let first = digest.first_chunk().copied().unwrap_or_default();
-            CacheScope(u64::from_le_bytes(first))
-        }
+        Some(owner) if !caller.shares_cache => CacheScope(digest(owner)),
         _ => CacheScope::default(),
     }
+}
+
+/// The key that a client names its requests by; of keys that share the cache, the same for all.
+fn cache_key(name: &str) -> CacheKey {
+    CacheKey(digest(name))
+}
+
+fn digest(text: &str) -> u64 {
+    let digest = Sha256::digest(text.as_bytes());
+    u64::from_le_bytes(digest.first_chunk().copied().unwrap_or_default())
 }
 
 fn refuse_forbidden(model: &ServedModel, caller: &Caller) -> Result<(), Refusal> {

@@ -123,7 +123,7 @@ pub struct ChatRequest {
     pub user: Option<String>,
     /// No effect.
     pub safety_identifier: Option<String>,
-    /// No effect.
+    /// Keeps memories of requests that name the same together.
     pub prompt_cache_key: Option<String>,
     /// No effect.
     pub prompt_cache_retention: Option<String>,

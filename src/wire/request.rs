@@ -116,7 +116,7 @@ pub struct CreateRequest {
     pub user: Option<String>,
     /// Shown again, no effect.
     pub safety_identifier: Option<String>,
-    /// Shown again, no effect.
+    /// Keeps memories of requests that name the same together; shown again.
     pub prompt_cache_key: Option<String>,
     /// No effect.
     pub prompt_cache_retention: Option<String>,

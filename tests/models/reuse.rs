@@ -37,6 +37,7 @@ async fn answer(engine: &EngineHandle, prompt: &[u32]) -> (usize, Vec<GeneratedT
         constraint: None,
         end_tokens: [].into(),
         cache_scope: CacheScope::default(),
+        cache_key: None,
     };
     let mut stream = engine.submit(job).expect("a place");
     let (mut cached, mut tokens) = (0, Vec::new());

@@ -110,6 +110,7 @@ fn noisy(seed: u32) -> Job {
         constraint: None,
         end_tokens: [0].into(),
         cache_scope: CacheScope::default(),
+        cache_key: None,
     }
 }
 

@@ -55,6 +55,7 @@ fn job(prompt: impl IntoIterator<Item = TokenId>) -> Job {
         constraint: None,
         end_tokens: [END].into(),
         cache_scope: CacheScope::default(),
+        cache_key: None,
     }
 }
 
@@ -67,6 +68,7 @@ fn copy_of(job: &Job) -> Job {
         constraint: None,
         end_tokens: Arc::clone(&job.end_tokens),
         cache_scope: job.cache_scope,
+        cache_key: job.cache_key,
     }
 }
 
