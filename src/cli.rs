@@ -82,6 +82,10 @@ pub struct ServeArgs {
     /// Largest key/value memory of running generations in bytes, per model.
     #[arg(long, env = "STEMMA_KV_BYTES", value_name = "BYTES", default_value_t = 4 << 30, value_parser = at_least_one)]
     pub kv_bytes: usize,
+    /// Guess what an answer goes on with and try it in one step with the last token: faster where answers copy
+    /// from their prompts, and never another answer.
+    #[arg(long, env = "STEMMA_SPECULATE", value_enum, default_value = "off")]
+    pub speculate: SpeculateArg,
     /// Folder of the session log, made if it is not there; one server at a time uses it.
     #[arg(
         long,
@@ -251,6 +255,15 @@ pub enum DeviceArg {
     Cpu,
     /// MLX.
     Mlx,
+}
+
+/// Where guesses come from at what an answer goes on with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SpeculateArg {
+    /// None are made.
+    Off,
+    /// What came after the same few tokens before, in the prompt or the answer.
+    Ngram,
 }
 
 /// Numbers of key/value memory.

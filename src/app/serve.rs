@@ -19,9 +19,9 @@ use super::{
 };
 use crate::{
     auth::Gate,
-    cli::{AnswerArgs, ReasoningAliasArg, ServeArgs, UnsupportedToolsArg},
+    cli::{AnswerArgs, ReasoningAliasArg, ServeArgs, SpeculateArg, UnsupportedToolsArg},
     clock::{SystemClock, SystemEntropy},
-    engine::EngineOptions,
+    engine::{EngineOptions, Speculation},
     http::{self, AppState, HttpOptions, Tls, TlsFiles},
     responses::{Models, Service},
     session::{self, Bounds, LogOptions, SessionLog, SledOptions},
@@ -70,6 +70,10 @@ fn models(args: &ServeArgs) -> anyhow::Result<Models> {
             running_max: args.max_running,
             waiting_max: args.max_queue,
             kv_bytes_max: args.kv_bytes,
+            speculation: match args.speculate {
+                SpeculateArg::Off => Speculation::Off,
+                SpeculateArg::Ngram => Speculation::Ngram,
+            },
             ..EngineOptions::default()
         },
         template_args: template_args(&args.answers)?,

@@ -15,7 +15,12 @@ impl<E: Executor> Engine<E> {
         let known = self.cache.longest(job.cache_scope, &job.prompt);
         let relatives = self.relatives(&submission);
         self.admitted += 1;
-        let sequence = Sequence::new(submission, self.admitted, (known, relatives));
+        let sequence = Sequence::new(
+            submission,
+            self.admitted,
+            (known, relatives),
+            self.speculation,
+        );
         self.sequences.push(sequence);
     }
 

@@ -71,9 +71,16 @@ impl EventSink {
     }
 
     /// Whether there is room for what a step may report. A sequence that goes on after a step with
-    /// room has reported one event, so a place for `Finished` is always left.
+    /// room has reported one event, or one more for each that was [spare](Self::spare), so a place
+    /// for `Finished` is always left.
     pub(super) fn has_room(&self) -> bool {
         self.sender.capacity() >= EngineOptions::STEP_EVENTS_MAX
+    }
+
+    /// Events that there is room for beyond what a step reports at least.
+    pub(super) fn spare(&self) -> usize {
+        let capacity = self.sender.capacity();
+        capacity.saturating_sub(EngineOptions::STEP_EVENTS_MAX)
     }
 
     /// Whether at least half of the channel is free.

@@ -19,14 +19,27 @@ pub struct EngineOptions {
     /// Events kept for a reader that does not keep up, at least
     /// [`EVENTS_BUFFERED_MIN`](Self::EVENTS_BUFFERED_MIN); then its sequence pauses.
     pub events_buffered_max: usize,
+    /// Whether more than one token of an answer may come of a step.
+    pub speculation: Speculation,
+}
+
+/// Where guesses come from at what an answer goes on with. They never change an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Speculation {
+    /// None are made.
+    #[default]
+    Off,
+    /// What came after the same few tokens before, in the prompt or the answer.
+    Ngram,
 }
 
 impl EngineOptions {
     /// The smallest [`events_buffered_max`](Self::events_buffered_max): `Accepted` and what a step
-    /// can report of one sequence.
+    /// reports of one sequence at least.
     pub const EVENTS_BUFFERED_MIN: usize = 1 + Self::STEP_EVENTS_MAX;
 
-    /// What a step can report of one sequence: `Token` and `Finished`.
+    /// What a step can report of one sequence: `Token` and `Finished`, and a further `Token` for each
+    /// that was guessed, which is not run without room for it.
     pub(super) const STEP_EVENTS_MAX: usize = 2;
 
     /// What is wrong with these bounds, if anything.
@@ -64,6 +77,7 @@ impl Default for EngineOptions {
             kv_bytes_max: 4 << 30,
             cache_bytes_max: 4 << 30,
             events_buffered_max: 64,
+            speculation: Speculation::Off,
         }
     }
 }

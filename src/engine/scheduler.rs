@@ -44,6 +44,8 @@ pub(super) struct View {
     pub(super) ready: bool,
     /// The place of an older one that it waits for, to take what that one reads.
     pub(super) awaited: Option<usize>,
+    /// Tokens that are guessed to follow, which may be run behind the last one.
+    pub(super) guessed: usize,
 }
 
 impl View {
@@ -59,7 +61,7 @@ impl View {
 /// What becomes of a sequence in the next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// Its next so many tokens are run, at least one.
+    /// Its next so many tokens are run, at least one; beyond the last one, those guessed.
     Run(usize),
     /// It keeps what it has.
     Keep,
@@ -71,6 +73,10 @@ pub(super) enum Decision {
 /// all to grow into: without it the youngest would be evicted soon after being admitted.
 const GROWTH_SHARE: usize = 16;
 
+/// Guessed tokens in one step, shared out evenly: many sequences use a device well by themselves, and a
+/// wrong guess costs as much as a token that counts.
+const GUESSES_MAX: usize = 16;
+
 /// Decides for each sequence, oldest first.
 pub(super) fn plan(limits: &Limits, sequences: &[View]) -> Vec<Decision> {
     let running = running(limits, sequences);
@@ -78,12 +84,35 @@ pub(super) fn plan(limits: &Limits, sequences: &[View]) -> Vec<Decision> {
     for (index, tokens) in prefill_shares(limits, sequences, &running) {
         decisions[index] = Decision::Run(tokens);
     }
-    for index in running {
-        if sequences[index].pending() == 1 {
-            decisions[index] = Decision::Run(1);
-        }
+    let decoding = running
+        .iter()
+        .copied()
+        .filter(|&index| sequences[index].pending() == 1)
+        .collect::<Vec<_>>();
+    let mut free = free_tokens(limits, sequences, &running, &decisions);
+    let share = GUESSES_MAX / decoding.len().max(1);
+    for index in decoding {
+        let guessed = sequences[index].guessed.min(share).min(free);
+        free -= guessed;
+        decisions[index] = Decision::Run(1 + guessed);
     }
     decisions
+}
+
+/// Tokens of memory that neither the running sequences claim nor others keep.
+fn free_tokens(
+    limits: &Limits,
+    sequences: &[View],
+    running: &[usize],
+    decisions: &[Decision],
+) -> usize {
+    let claimed: usize = running.iter().map(|&index| sequences[index].tokens).sum();
+    let kept: usize = (0..sequences.len())
+        .filter(|index| running.binary_search(index).is_err())
+        .filter(|&index| decisions[index] == Decision::Keep)
+        .map(|index| sequences[index].held)
+        .sum();
+    limits.kv_tokens_max.saturating_sub(claimed + kept)
 }
 
 /// Indices of the sequences that may run, oldest first.
@@ -200,6 +229,7 @@ mod tests {
             held: cached,
             ready: true,
             awaited: None,
+            guessed: 0,
         }
     }
 
@@ -266,6 +296,26 @@ mod tests {
             waiting(8, 3),
         ];
         check(&chain, &[Run(4), Run(4), Keep, Keep, Keep]);
+    }
+
+    #[test]
+    fn guesses_share_what_is_free() {
+        let guessing = |tokens, guessed| View {
+            guessed,
+            ..view(tokens, tokens - 1)
+        };
+        check(&[guessing(9, 7)], &[Run(8)]);
+        check(
+            &[guessing(9, 7), guessing(9, 3), view(9, 0)],
+            &[Run(8), Run(4), Run(8)],
+        );
+        check(
+            &[guessing(9, 7), guessing(9, 7), guessing(9, 2)],
+            &[Run(6), Run(6), Run(3)],
+        );
+        check(&[guessing(60, 7)], &[Run(5)]);
+        check(&[guessing(40, 7), stalled(20, 19)], &[Run(6), Keep]);
+        check(&[view(64, 63)], &[Run(1)]);
     }
 
     #[test]

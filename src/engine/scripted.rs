@@ -55,8 +55,8 @@ pub struct ScriptedSlot {
     pub cached: usize,
     /// Tokens to run.
     pub tokens: usize,
-    /// Whether the sequence wants logits.
-    pub wants_logits: bool,
+    /// How many of the last tokens' logits are wanted.
+    pub wanted: usize,
 }
 
 impl ScriptedExecutor {
@@ -147,7 +147,7 @@ impl ScriptedExecutor {
         let describe = |slot: &Slot<'_, ScriptedKv>| ScriptedSlot {
             cached: slot.kv.len(),
             tokens: slot.tokens.len(),
-            wants_logits: slot.wants_logits,
+            wanted: slot.wanted,
         };
         let step = ScriptedStep {
             number: self.steps,
@@ -173,6 +173,20 @@ impl ScriptedExecutor {
             Some(token) => Err(ExecError(format!("token {token} is not in the vocabulary"))),
             None => Ok(()),
         }
+    }
+
+    /// Adds a row with a peak at the token that the script puts after those in memory.
+    fn write_row(&mut self, kv: &mut ScriptedKv, logits: &mut Vec<f32>) -> Result<(), ExecError> {
+        let next = self.next_token(kv);
+        let row = logits.len();
+        logits.resize(row + self.vocab_size, 0.0);
+        let peak = logits[row..].get_mut(next as usize).ok_or_else(|| {
+            ExecError(format!(
+                "the script's token {next} is not in the vocabulary"
+            ))
+        })?;
+        *peak = PEAK;
+        Ok(())
     }
 
     /// The token that the script puts after those in memory.
@@ -236,19 +250,12 @@ impl Executor for ScriptedExecutor {
         self.announce(slots)?;
         for slot in slots {
             self.check(slot)?;
-            slot.kv.tokens.extend_from_slice(slot.tokens);
-            if !slot.wants_logits {
-                continue;
+            let (unwanted, wanted) = slot.tokens.split_at(slot.tokens.len() - slot.wanted);
+            slot.kv.tokens.extend_from_slice(unwanted);
+            for &token in wanted {
+                slot.kv.tokens.push(token);
+                self.write_row(slot.kv, logits)?;
             }
-            let next = self.next_token(slot.kv);
-            let row = logits.len();
-            logits.resize(row + self.vocab_size, 0.0);
-            let peak = logits[row..].get_mut(next as usize).ok_or_else(|| {
-                ExecError(format!(
-                    "the script's token {next} is not in the vocabulary"
-                ))
-            })?;
-            *peak = PEAK;
         }
         Ok(())
     }
@@ -271,6 +278,10 @@ impl KvMemory for ScriptedKv {
 
     fn bytes(&self) -> usize {
         self.tokens.len() * self.bytes_per_token
+    }
+
+    fn truncate(&mut self, len: usize) {
+        self.tokens.truncate(len);
     }
 
     fn fork(&self, len: usize) -> Self {

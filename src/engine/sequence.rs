@@ -1,24 +1,21 @@
 //! One generation inside the engine: its tokens, its key/value memory and its reader.
 
-use std::{
-    borrow::Cow,
-    sync::Arc,
-    task::{Context, Poll},
-};
+mod answer;
+mod memory;
+
+use std::sync::Arc;
 
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
-    Finish, GeneratedToken, Job, TokenEvent,
-    events::EventSink,
-    scheduler::View,
-    sharing::{Member, Relative},
+    Finish, Job, Speculation, events::EventSink, scheduler::View, sharing::Relative,
+    speculation::Guesser,
 };
 use crate::{
-    cache::{CacheKey, CacheScope, Lease, Pin, PrefixCache},
+    cache::{CacheKey, CacheScope, Lease, Pin},
     id::TokenId,
     model::exec::{KvMemory, Slot},
-    sampling::{Allowed, Constraint, Sampler, Workspace},
+    sampling::{Constraint, Sampler},
 };
 
 /// A job on its way to the engine's thread.
@@ -44,6 +41,12 @@ pub(super) struct Sequence<K> {
     constraint: Option<Box<dyn Constraint>>,
     /// Logits after the last token, while the constraint is not ready to choose from them.
     waiting: Option<Vec<f32>>,
+    /// Makes guesses at what comes next, if any are to be made.
+    guesser: Option<Guesser>,
+    /// The latest guess.
+    guess: Vec<TokenId>,
+    /// The last token and what was guessed behind it, in a step that tries a guess; else empty.
+    trial: Vec<TokenId>,
     /// Memory of the first tokens, if there is one.
     kv: Option<K>,
     /// While the memory is only shared with the prefix cache: before the sequence's first step.
@@ -75,16 +78,32 @@ pub(super) enum Extended {
     Ended(Finish),
 }
 
+/// What a sequence made of a step's logits.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) extended: Extended,
+    /// Tokens chosen, an end token included.
+    pub(super) chosen: usize,
+    /// Tokens that had been guessed.
+    pub(super) guessed: usize,
+}
+
 impl<K: KvMemory> Sequence<K> {
     /// A job with its number, how much of its prompt the cache has and whose prompts begin like it.
     pub(super) fn new(
         submission: Submission,
         number: u64,
         (known, relatives): (usize, Vec<Relative>),
+        speculation: Speculation,
     ) -> Self {
         let Submission { job, events, place } = submission;
+        // Which tokens a form allows after a guess is only known once the guess has come true.
+        let guesses = speculation == Speculation::Ngram && job.constraint.is_none();
         Self {
             number,
+            guesser: guesses.then(Guesser::new),
+            guess: Vec::new(),
+            trial: Vec::new(),
             sampler: Sampler::new(job.sampling, &job.prompt),
             constraint: job.constraint,
             waiting: None,
@@ -118,81 +137,6 @@ impl<K: KvMemory> Sequence<K> {
         self.cache_scope
     }
 
-    /// What is known of it when beginnings are decided.
-    pub(super) fn member(&self) -> Member<'_> {
-        let known = if self.accepted { 0 } else { self.known };
-        let is_open = self.kv.is_none() && (self.evicted || !self.accepted);
-        Member {
-            number: self.number,
-            relatives: &self.relatives,
-            cached: self.cached(),
-            ready: self.is_ready(),
-            open: is_open.then_some(known),
-        }
-    }
-
-    /// Whether the reader knows what it begins with.
-    pub(super) fn is_accepted(&self) -> bool {
-        self.accepted
-    }
-
-    /// Pins the longest prefix of the prompt that the cache has, and reports its length.
-    pub(super) fn accept(&mut self, cache: &mut PrefixCache<K>) -> usize {
-        self.share(cache);
-        self.accepted = true;
-        let cached_tokens = self.cached();
-        self.events.emit(TokenEvent::Accepted { cached_tokens });
-        cached_tokens
-    }
-
-    /// Pins the longest prefix that the cache has of its tokens.
-    pub(super) fn share(&mut self, cache: &mut PrefixCache<K>) {
-        if let Some(hit) = cache.find(self.cache_scope, self.cache_key, &self.tokens) {
-            self.kv = Some(hit.kv);
-            self.pin = Some(hit.pin);
-            self.lease = Some(hit.lease);
-        }
-    }
-
-    /// Leaves what it has in memory to the cache and goes on.
-    pub(super) fn lend(&mut self, cache: &mut PrefixCache<K>) {
-        if self.is_pinned() {
-            return;
-        }
-        if let Some(kv) = &self.kv {
-            let (scope, key) = (self.cache_scope, self.cache_key);
-            let (tokens, kv) = (&self.tokens[..kv.len()], kv.fork(kv.len()));
-            if let Some(lease) = cache.insert(scope, key, tokens, kv) {
-                self.lease = Some(lease);
-            }
-        }
-    }
-
-    /// A memory of its first tokens, as many as it has at least.
-    pub(super) fn fork(&self, tokens: usize) -> Option<K> {
-        self.kv.as_ref().map(|kv| kv.fork(tokens))
-    }
-
-    /// Takes a memory of its first tokens as its own.
-    pub(super) fn adopt(&mut self, kv: K) {
-        self.kv = Some(kv);
-        self.pin = None;
-        self.lease = None;
-    }
-
-    /// Whether it has lost a memory and has none since.
-    pub(super) fn is_evicted(&self) -> bool {
-        self.evicted
-    }
-
-    /// Prepares it for a step that may run `count` tokens; returns how many it has to run. Its
-    /// memory is its own from now on.
-    pub(super) fn begin(&mut self, count: usize) -> usize {
-        self.evicted = false;
-        self.pin = None;
-        count.min(self.tokens.len() - self.cached())
-    }
-
     /// What the scheduler knows of it, and where the one stands that it waits for.
     pub(super) fn view(&self, awaited: Option<usize>) -> View {
         View {
@@ -201,6 +145,7 @@ impl<K: KvMemory> Sequence<K> {
             held: self.held(),
             ready: self.is_ready(),
             awaited,
+            guessed: self.guess.len().min(self.events.spare()),
         }
     }
 
@@ -240,84 +185,31 @@ impl<K: KvMemory> Sequence<K> {
         self.tokens.len() > self.prompt_len && self.tokens.len() == self.cached() + 1
     }
 
-    /// Whether all its tokens are in memory, so that the step gave logits for the next one.
-    pub(super) fn has_logits(&self) -> bool {
-        self.cached() == self.tokens.len()
+    /// How many rows of logits the step gave: one if all its tokens are in memory, and one for each
+    /// that was guessed.
+    pub(super) fn rows(&self) -> usize {
+        (self.cached() + 1).saturating_sub(self.tokens.len())
     }
 
-    /// Its part of a step: the next `count` tokens.
+    /// Its part of a step: the next `count` tokens, beyond the last one those guessed.
     pub(super) fn slot(&mut self, count: usize, new_kv: impl FnOnce() -> K) -> Slot<'_, K> {
         let start = self.cached();
-        let end = start + count;
+        let (end, known) = (start + count, self.tokens.len());
+        let kv = self.kv.get_or_insert_with(new_kv);
+        self.trial.clear();
+        if end <= known {
+            return Slot {
+                tokens: &self.tokens[start..end],
+                kv,
+                wanted: usize::from(end == known),
+            };
+        }
+        self.trial.extend_from_slice(&self.tokens[start..]);
+        self.trial.extend_from_slice(&self.guess[..end - known]);
         Slot {
-            tokens: &self.tokens[start..end],
-            kv: self.kv.get_or_insert_with(new_kv),
-            wants_logits: end == self.tokens.len(),
-        }
-    }
-
-    /// Gives its memory back; it can be read again.
-    pub(super) fn evict(&mut self) {
-        self.kv = None;
-        self.pin = None;
-        self.lease = None;
-        self.evicted = true;
-    }
-
-    /// Leaves its memory to the cache.
-    pub(super) fn retire(&mut self, cache: &mut PrefixCache<K>) {
-        if !self.is_pinned()
-            && let Some(kv) = self.kv.take()
-        {
-            let (scope, key) = (self.cache_scope, self.cache_key);
-            cache.insert(scope, key, &self.tokens[..kv.len()], kv);
-        }
-    }
-
-    /// Takes the logits after the last token back, if they wait for the constraint.
-    pub(super) fn take_waiting(&mut self) -> Option<Vec<f32>> {
-        self.waiting.take()
-    }
-
-    /// Chooses the next token from the logits after the last one and reports it, or keeps them until
-    /// the constraint is ready, which wakes the context then. Returns how the job has ended, if it has.
-    pub(super) fn extend(
-        &mut self,
-        logits: Cow<'_, [f32]>,
-        context_length: usize,
-        (work, context): (&mut Workspace, &mut Context<'_>),
-    ) -> Extended {
-        let position = self.tokens.len() as u64;
-        let allowed = match self.constraint.as_mut().map(|it| it.poll_allowed(context)) {
-            None => Allowed::All,
-            Some(Poll::Ready(Ok(allowed))) => allowed,
-            Some(Poll::Ready(Err(error))) => {
-                return Extended::Ended(Finish::Failed(error.to_string()));
-            }
-            Some(Poll::Pending) => {
-                self.waiting = Some(logits.into_owned());
-                return Extended::Waits;
-            }
-        };
-        let choice = match self.sampler.choose_among(allowed, &logits, position, work) {
-            Ok(choice) => choice,
-            Err(error) => return Extended::Ended(Finish::Failed(error.to_string())),
-        };
-        if self.end_tokens.contains(&choice.id) {
-            return Extended::Ended(Finish::EndToken(choice.id));
-        }
-        if let Some(constraint) = &mut self.constraint {
-            constraint.accept(choice.id);
-        }
-        self.tokens.push(choice.id);
-        self.events
-            .emit(TokenEvent::Token(GeneratedToken::from(choice)));
-        if self.tokens.len() - self.prompt_len >= self.max_new_tokens {
-            return Extended::Ended(Finish::MaxTokens);
-        }
-        match self.tokens.len() >= context_length {
-            true => Extended::Ended(Finish::ContextFull),
-            false => Extended::GoesOn,
+            tokens: &self.trial,
+            kv,
+            wanted: 1 + end - known,
         }
     }
 

@@ -27,6 +27,10 @@ pub struct EngineStats {
     pub prefill_time: Duration,
     /// Time that the model took for steps that only decoded.
     pub decode_time: Duration,
+    /// Tokens that were guessed and run.
+    pub guessed_tokens: u64,
+    /// Those of them that were chosen: so many steps fewer for their sequences.
+    pub guessed_right_tokens: u64,
     /// Times a sequence lost its key/value memory, or its prefix in the cache, to make room for
     /// others.
     pub evictions: u64,

@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{
-    EngineOptions, EngineStats, Finish,
+    EngineOptions, EngineStats, Finish, Speculation,
     scheduler::{self, Decision, Limits},
     sequence::{Extended, Sequence},
     sharing::Beginning,
@@ -29,6 +29,7 @@ pub(super) struct Engine<E: Executor> {
     pub(super) sequences: Vec<Sequence<E::Kv>>,
     /// Jobs so far.
     pub(super) admitted: u64,
+    pub(super) speculation: Speculation,
     pub(super) cache: PrefixCache<E::Kv>,
     kv_bytes_max: usize,
     /// Logits of the last step, one row for each sequence that wanted them.
@@ -77,6 +78,7 @@ impl<E: Executor> Engine<E> {
             executor,
             sequences: Vec::new(),
             admitted: 0,
+            speculation: options.speculation,
             cache: PrefixCache::new(options.cache_bytes_max),
             kv_bytes_max: options.kv_bytes_max,
             logits: Vec::new(),
@@ -216,7 +218,7 @@ impl<E: Executor> Engine<E> {
                 slots.push(sequence.slot(tokens, || self.executor.new_kv()));
             }
         }
-        let rows = slots.iter().filter(|slot| slot.wants_logits).count();
+        let rows = slots.iter().map(|slot| slot.wanted).sum();
         let lengths: Vec<_> = slots
             .iter()
             .map(|slot| slot.kv.len() + slot.tokens.len())
@@ -231,15 +233,16 @@ impl<E: Executor> Engine<E> {
         check_logits(&self.logits, rows, self.executor.vocab_size())
     }
 
-    /// Chooses the next token of every sequence that has logits.
+    /// Chooses the next tokens of every sequence that has logits.
     fn extend(&mut self, plan: &[Decision]) {
         let logits = std::mem::take(&mut self.logits);
-        let mut rows = logits.chunks_exact(self.executor.vocab_size());
+        let (mut rest, width) = (&logits[..], self.executor.vocab_size());
         let mut decisions = plan.iter();
         self.choose(|sequence| {
             let ran = matches!(decisions.next(), Some(Decision::Run(_)));
-            let row = (ran && sequence.has_logits()).then(|| rows.next());
-            row.flatten().map(Cow::Borrowed)
+            let count = if ran { sequence.rows() } else { 0 };
+            let rows = rest.split_off(..count * width)?;
+            (count > 0).then_some(Cow::Borrowed(rows))
         });
         self.logits = logits;
     }
@@ -256,19 +259,19 @@ impl<E: Executor> Engine<E> {
         mut logits: impl FnMut(&mut Sequence<E::Kv>) -> Option<Cow<'a, [f32]>>,
     ) -> bool {
         let mut context = Context::from_waker(&self.waker);
-        let mut chosen = 0;
+        let bounds = (self.executor.vocab_size(), self.context_length);
+        let (mut chosen, stats) = (0, &mut self.stats);
         self.sequences.retain_mut(|sequence| {
-            let Some(row) = logits(sequence) else {
+            let Some(rows) = logits(sequence) else {
                 return true;
             };
-            let work = (&mut self.work, &mut context);
-            let finish = match sequence.extend(row, self.context_length, work) {
-                Extended::Waits => return true,
-                Extended::GoesOn => None,
-                Extended::Ended(finish) => Some(finish),
-            };
-            chosen += 1;
-            let Some(finish) = finish else {
+            let outcome = sequence.extend(rows, bounds, (&mut self.work, &mut context));
+            chosen += outcome.chosen;
+            if outcome.guessed > 0 {
+                stats.guessed_tokens += outcome.guessed as u64;
+                stats.guessed_right_tokens += outcome.chosen as u64 - 1;
+            }
+            let Extended::Ended(finish) = outcome.extended else {
                 return true;
             };
             if !matches!(finish, Finish::Failed(_)) {
@@ -277,7 +280,7 @@ impl<E: Executor> Engine<E> {
             sequence.finish(finish);
             false
         });
-        self.stats.generated_tokens += chosen;
+        self.stats.generated_tokens += chosen as u64;
         chosen > 0
     }
 

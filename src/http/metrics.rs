@@ -140,6 +140,16 @@ fn engines(registry: &mut Registry, service: &Service) {
         s.generated_tokens
     });
     counter(
+        "guessed_tokens",
+        "Tokens guessed and tried by --speculate",
+        |s| s.guessed_tokens,
+    );
+    counter(
+        "guessed_right_tokens",
+        "Those of them that were chosen: so many tokens without a step of their own",
+        |s| s.guessed_right_tokens,
+    );
+    counter(
         "evictions",
         "Sequences that lost their memory to others",
         |s| s.evictions,

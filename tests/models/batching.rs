@@ -100,7 +100,7 @@ impl Check for Batch {
             .map(|(index, (prompt, kv))| Slot {
                 tokens: &prompt[past[index]..],
                 kv,
-                wants_logits: index != 2,
+                wanted: usize::from(index != 2),
             })
             .collect();
         let mut logits = vec![7.0];
@@ -152,7 +152,7 @@ impl Check for Forks {
             .map(|(kv, tokens)| Slot {
                 tokens,
                 kv,
-                wants_logits: true,
+                wanted: 1,
             })
             .collect();
         let mut logits = Vec::new();
@@ -179,6 +179,63 @@ impl Check for Forks {
 #[test]
 fn forks_continue_apart() {
     for_each(&Forks);
+}
+
+struct Rows;
+
+impl Check for Rows {
+    fn check<E: Executor>(&self, model: &str, executor: &mut E, same: Same) {
+        let (stem, tail) = (tokens(6, 30), tokens(7, 6));
+        let mut memories = [0, 30].map(|len| {
+            let mut kv = executor.new_kv();
+            if len > 0 {
+                feed(executor, &mut kv, &stem);
+            }
+            kv
+        });
+        let kept = memories[1].fork(30);
+        let [short, long] = &mut memories;
+        let slot = |tokens, kv, wanted| Slot { tokens, kv, wanted };
+        let mut logits = Vec::new();
+        let mut slots = [slot(&stem[..4], short, 2), slot(&tail[..], long, 5)];
+        executor
+            .step(&mut slots, &mut logits)
+            .expect("a working device");
+        let ends = [(&stem[..0], &stem[..3]), (&stem[..0], &stem[..4])];
+        let more = (2..=6).map(|len| (&stem[..], &tail[..len]));
+        let mut rows = logits.chunks(executor.vocab_size());
+        for (stem, tail) in ends.into_iter().chain(more) {
+            let whole = [stem, tail].concat();
+            let expected = last_logits(executor, &whole, 64);
+            let what = format!("{model} after {} tokens", whole.len());
+            same(
+                &what,
+                rows.next().expect("a row for each wanted"),
+                &expected,
+            );
+        }
+        assert_eq!(rows.next(), None);
+
+        // What is dropped is as if it had never been run, for forks of before too.
+        let [_, mut long] = memories;
+        long.truncate(33);
+        assert_eq!(long.len(), 33);
+        let other = feed(executor, &mut long, &[90, 91, 92]);
+        let whole = [&stem[..], &tail[..3], &[90, 91, 92]].concat();
+        same(model, &other, &last_logits(executor, &whole, 64));
+        long.truncate(20);
+        let mut kept = kept;
+        for (kv, len) in [(&mut kept, 30), (&mut long, 20)] {
+            let next = feed(executor, kv, &[3, 4]);
+            let expected = last_logits(executor, &[&stem[..len], &[3, 4]].concat(), 64);
+            same(&format!("{model} again after {len}"), &next, &expected);
+        }
+    }
+}
+
+#[test]
+fn several_rows_are_those_of_each_and_what_is_dropped_leaves_no_trace() {
+    for_each(&Rows);
 }
 
 struct Growth;
@@ -212,7 +269,7 @@ impl Check for Refusals {
             let slot = Slot {
                 tokens,
                 kv: &mut kv,
-                wants_logits: true,
+                wanted: 1,
             };
             let refused = executor.step(&mut [slot], &mut Vec::new());
             refused.expect_err("a refusal").0

@@ -13,3 +13,4 @@ mod quality;
 mod real;
 mod reuse;
 mod running;
+mod speculation;

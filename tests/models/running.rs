@@ -49,7 +49,7 @@ pub(crate) fn feed<E: Executor>(executor: &mut E, kv: &mut E::Kv, tokens: &[u32]
             &mut [Slot {
                 tokens,
                 kv,
-                wants_logits: true,
+                wanted: 1,
             }],
             &mut logits,
         )

@@ -10,6 +10,7 @@ mod noise;
 mod reuse;
 mod schedules;
 mod sharing;
+mod speculation;
 
 use std::{
     sync::{

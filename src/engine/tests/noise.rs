@@ -92,8 +92,10 @@ impl Executor for NoiseExecutor {
             if !slot.tokens.contains(&FORGOTTEN) {
                 slot.kv.extend(slot.tokens);
             }
-            if slot.wants_logits && !slot.tokens.contains(&OMITTED) {
-                logits.extend(row(&slot.kv.tokens()));
+            if !slot.tokens.contains(&OMITTED) {
+                let tokens = slot.kv.tokens();
+                let wanted = tokens.len().saturating_sub(slot.wanted)..tokens.len();
+                wanted.for_each(|last| logits.extend(row(&tokens[..=last])));
             }
         }
         Ok(())

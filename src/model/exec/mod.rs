@@ -25,9 +25,9 @@ pub trait Executor {
     fn new_kv(&self) -> Self::Kv;
 
     /// Runs one step over all slots at once, prefill chunks and decoding sequences alike: appends
-    /// each slot's tokens to its memory and writes the logits after the last token of each slot
-    /// that wants them, one row of `vocab_size` a slot, in slot order, into `logits` (cleared
-    /// first).
+    /// each slot's tokens to its memory and writes the logits after the last tokens of each slot, as
+    /// many as it wants, one row of `vocab_size` a token, in the order of slots and tokens, into
+    /// `logits` (cleared first).
     ///
     /// # Errors
     /// When the device fails. The memories of the slots are then undefined and must be dropped, and
@@ -45,8 +45,8 @@ pub struct Slot<'a, K> {
     pub tokens: &'a [TokenId],
     /// The sequence's memory, extended by the step.
     pub kv: &'a mut K,
-    /// Whether the logits after the last token are needed.
-    pub wants_logits: bool,
+    /// How many of the last tokens' logits are needed; at most as many as there are tokens.
+    pub wanted: usize,
 }
 
 /// Key/value memory of one sequence, known to the cache and the scheduler by its length only.
@@ -64,6 +64,11 @@ pub trait KvMemory: Sized {
 
     /// A memory with the first `len` tokens of this one; shares what it can.
     fn fork(&self, len: usize) -> Self;
+
+    /// Drops all but the first `len` tokens.
+    fn truncate(&mut self, len: usize) {
+        *self = self.fork(len);
+    }
 }
 
 /// A device failed; the text is for the operator.
@@ -80,6 +85,10 @@ fn check_slots<K: KvMemory>(
     for slot in slots {
         if slot.tokens.is_empty() {
             return Err(ExecError("a slot has no tokens".into()));
+        }
+        if slot.wanted > slot.tokens.len() {
+            let what = "a slot wants logits of tokens that it does not run";
+            return Err(ExecError(what.into()));
         }
         let end = slot.kv.len() + slot.tokens.len();
         if end > context_length {

@@ -251,6 +251,12 @@ impl<E: KvElement> KvMemory for CpuKv<E> {
         self.pages.len() * self.store.page_bytes()
     }
 
+    fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+        let pages = self.len.div_ceil(self.store.page_tokens());
+        self.pages.truncate(pages);
+    }
+
     fn fork(&self, len: usize) -> Self {
         let len = len.min(self.len);
         Self {

@@ -84,9 +84,7 @@ impl<E: KvElement> CpuExecutor<E> {
                 .extend(slot.tokens.len())
                 .map_err(|error| ExecError(format!("there is no memory for tokens: {error}")))?;
             tokens.extend_from_slice(slot.tokens);
-            if slot.wants_logits {
-                wanted.push(tokens.len() - 1);
-            }
+            wanted.extend(tokens.len() - slot.wanted..tokens.len());
         }
         let positions = slots
             .iter()

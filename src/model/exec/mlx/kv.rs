@@ -88,7 +88,19 @@ impl KvMemory for MlxKv {
         buffers.capacity * buffers.shape.bytes_per_token()
     }
 
+    fn truncate(&mut self, len: usize) {
+        let len = self.len.min(len);
+        let mut buffers = self.buffers.borrow_mut();
+        if buffers.used == self.len && buffers.shared <= len {
+            buffers.used = len;
+        }
+        self.len = len;
+    }
+
     fn fork(&self, len: usize) -> Self {
+        let mut buffers = self.buffers.borrow_mut();
+        buffers.shared = buffers.shared.max(self.len);
+        drop(buffers);
         Self {
             buffers: Rc::clone(&self.buffers),
             len: len.min(self.len),
@@ -105,6 +117,8 @@ struct Buffers {
     capacity: usize,
     /// Tokens written.
     used: usize,
+    /// Tokens that more than one sequence may look at.
+    shared: usize,
 }
 
 impl Buffers {
@@ -114,6 +128,7 @@ impl Buffers {
             layers: Vec::new(),
             capacity: 0,
             used: 0,
+            shared: 0,
         }
     }
 

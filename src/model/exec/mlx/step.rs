@@ -151,15 +151,13 @@ impl MlxExecutor {
     }
 }
 
-/// The last row of each slot that wants logits.
+/// The last rows of each slot, as many as it wants.
 fn wanted_rows(slots: &[Slot<'_, MlxKv>]) -> Vec<i32> {
     let mut end = 0;
     let mut rows = Vec::with_capacity(slots.len());
     for slot in slots {
         end += slot.tokens.len();
-        if slot.wants_logits {
-            rows.push(dim(end) - 1);
-        }
+        rows.extend(dim(end - slot.wanted)..dim(end));
     }
     rows
 }

@@ -1,0 +1,121 @@
+//! A sequence's next tokens, out of the logits of a step.
+
+use std::{
+    borrow::Cow,
+    task::{Context, Poll},
+};
+
+use super::{Extended, Outcome, Sequence};
+use crate::{
+    engine::{Finish, GeneratedToken, TokenEvent, speculation::GUESS_MAX},
+    model::exec::KvMemory,
+    sampling::{Allowed, Workspace},
+};
+
+impl<K: KvMemory> Sequence<K> {
+    /// Takes the logits after the last token back, if they wait for the constraint.
+    pub(in crate::engine) fn take_waiting(&mut self) -> Option<Vec<f32>> {
+        self.waiting.take()
+    }
+
+    /// Chooses the next tokens from the logits after the last one and those after what was guessed, as
+    /// long as guesses come true, and forgets what did not. `width` is a row's length.
+    pub(in crate::engine) fn extend(
+        &mut self,
+        logits: Cow<'_, [f32]>,
+        (width, context_length): (usize, usize),
+        (work, context): (&mut Workspace, &mut Context<'_>),
+    ) -> Outcome {
+        let guessed = std::mem::take(&mut self.trial);
+        let guessed = guessed.get(1..).unwrap_or_default();
+        if guessed.is_empty() {
+            let extended = self.choose(logits, context_length, (work, context));
+            let chosen = usize::from(!matches!(extended, Extended::Waits));
+            self.guess_on(context_length);
+            return Outcome {
+                extended,
+                chosen,
+                guessed: 0,
+            };
+        }
+        let known = self.tokens.len();
+        let (mut chosen, mut extended) = (0, Extended::GoesOn);
+        for (at, row) in logits.chunks_exact(width).enumerate() {
+            extended = self.choose(
+                Cow::Borrowed(row),
+                context_length,
+                (&mut *work, &mut *context),
+            );
+            chosen += 1;
+            let right = guessed.get(at) == self.tokens.get(known + at);
+            if !right || !matches!(extended, Extended::GoesOn) {
+                break;
+            }
+        }
+        if let Some(kv) = &mut self.kv {
+            kv.truncate(known + chosen - 1);
+        }
+        if let Some(guesser) = &mut self.guesser {
+            guesser.learn(guessed.len(), chosen - 1, self.tokens.len());
+        }
+        self.guess_on(context_length);
+        Outcome {
+            extended,
+            chosen,
+            guessed: guessed.len(),
+        }
+    }
+
+    /// Guesses what comes next, no more than the answer and the context have room for beside the next
+    /// token.
+    fn guess_on(&mut self, context_length: usize) {
+        if let Some(guesser) = &mut self.guesser {
+            let len = self.tokens.len();
+            let end = context_length.min(self.prompt_len + self.max_new_tokens);
+            let room = end.saturating_sub(len + 1).min(GUESS_MAX);
+            guesser.guess(&self.tokens, room, &mut self.guess);
+        }
+    }
+
+    /// Chooses the next token from the logits after the last one and reports it, or keeps them until
+    /// the constraint is ready, which wakes the context then. Returns how the job has ended, if it has.
+    fn choose(
+        &mut self,
+        logits: Cow<'_, [f32]>,
+        context_length: usize,
+        (work, context): (&mut Workspace, &mut Context<'_>),
+    ) -> Extended {
+        let position = self.tokens.len() as u64;
+        let allowed = match self.constraint.as_mut().map(|it| it.poll_allowed(context)) {
+            None => Allowed::All,
+            Some(Poll::Ready(Ok(allowed))) => allowed,
+            Some(Poll::Ready(Err(error))) => {
+                return Extended::Ended(Finish::Failed(error.to_string()));
+            }
+            Some(Poll::Pending) => {
+                self.waiting = Some(logits.into_owned());
+                return Extended::Waits;
+            }
+        };
+        let choice = match self.sampler.choose_among(allowed, &logits, position, work) {
+            Ok(choice) => choice,
+            Err(error) => return Extended::Ended(Finish::Failed(error.to_string())),
+        };
+        if self.end_tokens.contains(&choice.id) {
+            return Extended::Ended(Finish::EndToken(choice.id));
+        }
+        if let Some(constraint) = &mut self.constraint {
+            constraint.accept(choice.id);
+        }
+        self.tokens.push(choice.id);
+        self.events
+            .emit(TokenEvent::Token(GeneratedToken::from(choice)));
+        if self.tokens.len() - self.prompt_len >= self.max_new_tokens {
+            return Extended::Ended(Finish::MaxTokens);
+        }
+        match self.tokens.len() >= context_length {
+            true => Extended::Ended(Finish::ContextFull),
+            false => Extended::GoesOn,
+        }
+    }
+}
