@@ -81,7 +81,13 @@ impl<E: Executor> Engine<E> {
             if self.sequences[place].is_evicted() {
                 self.begin_again(place, beginnings[place]);
             }
-            *tokens = self.sequences[place].begin(*tokens);
+            let sequence = &mut self.sequences[place];
+            *tokens = sequence.begin(*tokens);
+            if sequence.begin_first() {
+                self.stats.queue_times.observe(sequence.age());
+                let length = sequence.prompt().len();
+                self.stats.prompt_lengths.observe(length as u64);
+            }
         }
     }
 

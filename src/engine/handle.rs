@@ -143,7 +143,12 @@ impl EngineHandle {
             .map_err(|_| SubmitError::QueueFull)?;
         let (events, stream) =
             events::channel(shared.bounds.events_buffered_max, shared.waker.clone());
-        let submission = Submission { job, events, place };
+        let submission = Submission {
+            job,
+            events,
+            submitted: Instant::now(),
+            place,
+        };
         shared
             .submissions
             .try_send(submission)

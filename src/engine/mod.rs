@@ -8,6 +8,7 @@
 mod admission;
 mod events;
 mod handle;
+mod histogram;
 mod job;
 mod options;
 mod scheduler;
@@ -26,6 +27,7 @@ mod tests;
 
 pub use events::TokenStream;
 pub use handle::{EngineHandle, SubmitError};
+pub use histogram::{Histogram, Lengths, Times};
 pub use job::{Finish, GeneratedToken, Job, TokenEvent};
 pub use options::{EngineOptions, Speculation};
 pub use stats::EngineStats;

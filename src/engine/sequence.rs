@@ -3,7 +3,7 @@
 mod answer;
 mod memory;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -23,6 +23,7 @@ use crate::{
 pub(super) struct Submission {
     pub(super) job: Job,
     pub(super) events: EventSink,
+    pub(super) submitted: Instant,
     /// The job's place among the running and the waiting, given back when it is dropped.
     pub(super) place: OwnedSemaphorePermit,
 }
@@ -32,6 +33,9 @@ pub(super) struct Submission {
 pub(super) struct Sequence<K> {
     /// Ascends with age.
     number: u64,
+    submitted: Instant,
+    /// Whether it has had a step.
+    begun: bool,
     /// The prompt and the answer so far.
     tokens: Vec<TokenId>,
     prompt_len: usize,
@@ -96,11 +100,18 @@ impl<K: KvMemory> Sequence<K> {
         (known, relatives): (usize, Vec<Relative>),
         speculation: Speculation,
     ) -> Self {
-        let Submission { job, events, place } = submission;
+        let Submission {
+            job,
+            events,
+            submitted,
+            place,
+        } = submission;
         // Which tokens a form allows after a guess is only known once the guess has come true.
         let guesses = speculation == Speculation::Ngram && job.constraint.is_none();
         Self {
             number,
+            submitted,
+            begun: false,
             guesser: guesses.then(Guesser::new),
             guess: Vec::new(),
             trial: Vec::new(),
@@ -127,6 +138,21 @@ impl<K: KvMemory> Sequence<K> {
 
     pub(super) fn number(&self) -> u64 {
         self.number
+    }
+
+    /// Microseconds since it was submitted.
+    pub(super) fn age(&self) -> u64 {
+        self.submitted.elapsed().as_micros() as u64
+    }
+
+    /// Tokens of the answer so far.
+    pub(super) fn answered(&self) -> usize {
+        self.tokens.len() - self.prompt_len
+    }
+
+    /// Says that it has its first step; false if it had one.
+    pub(super) fn begin_first(&mut self) -> bool {
+        !std::mem::replace(&mut self.begun, true)
     }
 
     pub(super) fn prompt(&self) -> &[TokenId] {

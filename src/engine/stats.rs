@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::{Lengths, Times};
 use crate::cache::CacheStats;
 
 /// A snapshot taken between two steps. Counters count from the start of the engine.
@@ -34,6 +35,16 @@ pub struct EngineStats {
     /// Times a sequence lost its key/value memory, or its prefix in the cache, to make room for
     /// others.
     pub evictions: u64,
+    /// From when a job was submitted to its first step, which a job that is not begun has not had.
+    pub queue_times: Times,
+    /// From when a job was submitted to the first token of its answer.
+    pub first_token_times: Times,
+    /// Each a step.
+    pub step_times: Times,
+    /// Prompts of jobs that have begun.
+    pub prompt_lengths: Lengths,
+    /// Answers of jobs that have ended by themselves, without end tokens.
+    pub answer_lengths: Lengths,
     /// The prefix cache.
     pub cache: CacheStats,
 }

@@ -138,10 +138,13 @@ impl<E: Executor> Engine<E> {
             return resumed;
         }
         self.count(&plan);
+        let begun = Instant::now();
         match self.run(&plan) {
             Ok(()) => self.extend(&plan),
             Err(error) => self.fail(&plan, &error),
         }
+        let time = begun.elapsed().as_micros();
+        self.stats.step_times.observe(time as u64);
         true
     }
 
@@ -265,8 +268,12 @@ impl<E: Executor> Engine<E> {
             let Some(rows) = logits(sequence) else {
                 return true;
             };
+            let is_first = sequence.answered() == 0;
             let outcome = sequence.extend(rows, bounds, (&mut self.work, &mut context));
             chosen += outcome.chosen;
+            if is_first && outcome.chosen > 0 {
+                stats.first_token_times.observe(sequence.age());
+            }
             if outcome.guessed > 0 {
                 stats.guessed_tokens += outcome.guessed as u64;
                 stats.guessed_right_tokens += outcome.chosen as u64 - 1;
@@ -275,6 +282,7 @@ impl<E: Executor> Engine<E> {
                 return true;
             };
             if !matches!(finish, Finish::Failed(_)) {
+                stats.answer_lengths.observe(sequence.answered() as u64);
                 sequence.retire(&mut self.cache);
             }
             sequence.finish(finish);

@@ -1,6 +1,6 @@
 //! `/metrics`: what the server does and has done, in the OpenMetrics text format.
 
-use std::{sync::atomic::AtomicU64, time::Duration};
+use std::{fmt, sync::atomic::AtomicU64, time::Duration};
 
 use axum::{
     extract::{MatchedPath, Request, State},
@@ -9,13 +9,17 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use prometheus_client::{
-    encoding::{EncodeLabelSet, text},
-    metrics::{counter::Counter, family::Family, gauge::Gauge},
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeLabelSet, NoLabelSet, text},
+    metrics::{MetricType, counter::Counter, family::Family, gauge::Gauge},
     registry::{Registry, Unit},
 };
 
 use super::{AppState, error::ApiError, openapi::Bodiless};
-use crate::{engine::EngineStats as Stats, responses::Service};
+use crate::{
+    engine::{EngineStats as Stats, Histogram, Lengths, Times},
+    responses::Service,
+};
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -94,6 +98,149 @@ fn continuations(registry: &mut Registry, service: &Service) {
     registry.register("continuations", help, family);
 }
 
+/// What engines measured, at the time of asking.
+#[derive(Debug)]
+struct Spreads(Vec<(ModelLabels, Stats)>);
+
+impl Collector for Spreads {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let seconds = |times: &Times| Spread::of(times, 1e6);
+        let tokens = |lengths: &Lengths| Spread::of(lengths, 1.0);
+        self.family(
+            &mut encoder,
+            ("queue_seconds", "Time from a request to its first step"),
+            |s| seconds(&s.queue_times),
+        )?;
+        self.family(
+            &mut encoder,
+            (
+                "first_token_seconds",
+                "Time from a request to the first token of its answer",
+            ),
+            |s| seconds(&s.first_token_times),
+        )?;
+        self.family(
+            &mut encoder,
+            ("step_seconds", "Time of a step of the engine"),
+            |s| seconds(&s.step_times),
+        )?;
+        self.family(&mut encoder, ("prompt_tokens", "Tokens of a prompt"), |s| {
+            tokens(&s.prompt_lengths)
+        })?;
+        self.family(
+            &mut encoder,
+            ("answer_tokens", "Tokens of an answer"),
+            |s| tokens(&s.answer_lengths),
+        )
+    }
+}
+
+impl Spreads {
+    fn family(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        (name, help): (&str, &str),
+        spread: impl Fn(&Stats) -> Spread,
+    ) -> fmt::Result {
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+        for (labels, stats) in &self.0 {
+            let Spread {
+                sum,
+                count,
+                buckets,
+            } = spread(stats);
+            family
+                .encode_family(labels)?
+                .encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;
+        }
+        Ok(())
+    }
+}
+
+/// A histogram as it is written.
+struct Spread {
+    sum: f64,
+    count: u64,
+    buckets: Vec<(f64, u64)>,
+}
+
+impl Spread {
+    fn of<const FIRST: u64>(histogram: &Histogram<FIRST>, per_unit: f64) -> Self {
+        let bound =
+            |bound: Option<u64>| bound.map_or(f64::INFINITY, |bound| bound as f64 / per_unit);
+        let buckets = histogram.buckets();
+        Self {
+            sum: histogram.sum() as f64 / per_unit,
+            count: histogram.count(),
+            buckets: buckets.map(|(most, count)| (bound(most), count)).collect(),
+        }
+    }
+}
+
+/// Name, help and value of what an engine counts.
+type Figure<T> = (&'static str, &'static str, fn(&Stats) -> T);
+
+const GAUGES: [Figure<usize>; 5] = [
+    ("running", "Sequences that hold key/value memory", |s| {
+        s.running
+    }),
+    ("waiting", "Generations that wait for a place", |s| {
+        s.waiting
+    }),
+    ("kv_bytes", "Key/value memory of running sequences", |s| {
+        s.kv_bytes
+    }),
+    ("cache_bytes", "Key/value memory of the prefix cache", |s| {
+        s.cache.bytes
+    }),
+    ("cache_memories", "Prefixes in the cache", |s| {
+        s.cache.memories
+    }),
+];
+
+const COUNTERS: [Figure<u64>; 10] = [
+    ("steps", "Steps of the engine", |s| s.steps),
+    ("prefilled_tokens", "Tokens read as prompts", |s| {
+        s.prefilled_tokens
+    }),
+    ("generated_tokens", "Tokens generated", |s| {
+        s.generated_tokens
+    }),
+    (
+        "guessed_tokens",
+        "Tokens guessed and tried by --speculate",
+        |s| s.guessed_tokens,
+    ),
+    (
+        "guessed_right_tokens",
+        "Those of them that were chosen: so many tokens without a step of their own",
+        |s| s.guessed_right_tokens,
+    ),
+    (
+        "evictions",
+        "Sequences that lost their memory to others",
+        |s| s.evictions,
+    ),
+    (
+        "cache_hits",
+        "Prompts that began like one in the cache",
+        |s| s.cache.hits,
+    ),
+    (
+        "cache_hit_tokens",
+        "Tokens of prompts taken from the cache",
+        |s| s.cache.hit_tokens,
+    ),
+    (
+        "shared_tokens",
+        "Tokens of prompts taken from other sequences that were running",
+        |s| s.shared_tokens,
+    ),
+    ("cache_evictions", "Prefixes dropped from the cache", |s| {
+        s.cache.evictions
+    }),
+];
+
 fn engines(registry: &mut Registry, service: &Service) {
     let models = service.models().iter().map(|model| {
         let labels = ModelLabels {
@@ -103,75 +250,21 @@ fn engines(registry: &mut Registry, service: &Service) {
     });
     let models: Vec<(ModelLabels, Stats)> = models.collect();
     times(registry, &models);
-    let mut gauge = |name, help, value: fn(&Stats) -> usize| {
+    for (name, help, value) in GAUGES {
         let family = Family::<ModelLabels, Gauge<u64, AtomicU64>>::default();
         for (labels, stats) in &models {
             family.get_or_create(labels).set(value(stats) as u64);
         }
         registry.register(name, help, family);
-    };
-    gauge("running", "Sequences that hold key/value memory", |s| {
-        s.running
-    });
-    gauge("waiting", "Generations that wait for a place", |s| {
-        s.waiting
-    });
-    gauge("kv_bytes", "Key/value memory of running sequences", |s| {
-        s.kv_bytes
-    });
-    gauge("cache_bytes", "Key/value memory of the prefix cache", |s| {
-        s.cache.bytes
-    });
-    gauge("cache_memories", "Prefixes in the cache", |s| {
-        s.cache.memories
-    });
-    let mut counter = |name, help, value: fn(&Stats) -> u64| {
+    }
+    for (name, help, value) in COUNTERS {
         let family = Family::<ModelLabels, Counter>::default();
         for (labels, stats) in &models {
             family.get_or_create(labels).inc_by(value(stats));
         }
         registry.register(name, help, family);
-    };
-    counter("steps", "Steps of the engine", |s| s.steps);
-    counter("prefilled_tokens", "Tokens read as prompts", |s| {
-        s.prefilled_tokens
-    });
-    counter("generated_tokens", "Tokens generated", |s| {
-        s.generated_tokens
-    });
-    counter(
-        "guessed_tokens",
-        "Tokens guessed and tried by --speculate",
-        |s| s.guessed_tokens,
-    );
-    counter(
-        "guessed_right_tokens",
-        "Those of them that were chosen: so many tokens without a step of their own",
-        |s| s.guessed_right_tokens,
-    );
-    counter(
-        "evictions",
-        "Sequences that lost their memory to others",
-        |s| s.evictions,
-    );
-    counter(
-        "cache_hits",
-        "Prompts that began like one in the cache",
-        |s| s.cache.hits,
-    );
-    counter(
-        "cache_hit_tokens",
-        "Tokens of prompts taken from the cache",
-        |s| s.cache.hit_tokens,
-    );
-    counter(
-        "shared_tokens",
-        "Tokens of prompts taken from other sequences that were running",
-        |s| s.shared_tokens,
-    );
-    counter("cache_evictions", "Prefixes dropped from the cache", |s| {
-        s.cache.evictions
-    });
+    }
+    registry.register_collector(Box::new(Spreads(models)));
 }
 
 fn times(registry: &mut Registry, models: &[(ModelLabels, Stats)]) {

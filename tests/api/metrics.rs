@@ -24,6 +24,11 @@ async fn what_was_done_is_counted() {
         "stemma_http_answers_total{method=\"GET\",route=\"/v1/responses/{id}\",status=\"404\"} 1",
         "stemma_continuations_total{temperature=\"cold\",reason=\"\"} 1",
         "stemma_running{model=\"scripted\"} 0",
+        "stemma_queue_seconds_count{model=\"scripted\"} 2",
+        "stemma_queue_seconds_bucket{le=\"+Inf\",model=\"scripted\"} 2",
+        "stemma_first_token_seconds_count{model=\"scripted\"} 2",
+        "stemma_answer_tokens_bucket{le=\"8.0\",model=\"scripted\"} 2",
+        "# TYPE stemma_step_seconds histogram",
         "# EOF",
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");

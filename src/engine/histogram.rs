@@ -1,0 +1,69 @@
+//! How large values were, counted.
+
+/// Buckets with a bound, each twice as large as the one before.
+const BOUNDED: usize = 17;
+
+/// Counts of values by size; the first bucket holds those of at most `FIRST`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Histogram<const FIRST: u64> {
+    counts: [u64; BOUNDED + 1],
+    sum: u64,
+}
+
+/// Times in microseconds: from a millisecond to 65 seconds.
+pub type Times = Histogram<1000>;
+
+/// Lengths in tokens: from 8 to 524,288.
+pub type Lengths = Histogram<8>;
+
+impl<const FIRST: u64> Histogram<FIRST> {
+    /// Counts a value.
+    pub(super) fn observe(&mut self, value: u64) {
+        let bucket = value.div_ceil(FIRST).max(1).next_power_of_two().ilog2();
+        self.counts[(bucket as usize).min(BOUNDED)] += 1;
+        self.sum += value;
+    }
+
+    /// The largest value of each bucket, none for the last, and how many values it has beyond the
+    /// bucket before.
+    pub fn buckets(&self) -> impl Iterator<Item = (Option<u64>, u64)> {
+        let bounds = (0..BOUNDED).map(|power| Some(FIRST << power));
+        bounds.chain([None]).zip(self.counts)
+    }
+
+    /// How many values there were.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// All values added up.
+    #[must_use]
+    pub fn sum(&self) -> u64 {
+        self.sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_go_where_they_belong() {
+        let check = |value: u64, bound: Option<u64>| {
+            let mut lengths = Lengths::default();
+            lengths.observe(value);
+            let found = lengths.buckets().find(|&(_, count)| count == 1);
+            assert_eq!(found, Some((bound, 1)), "{value}");
+            assert_eq!((lengths.count(), lengths.sum()), (1, value));
+        };
+        check(0, Some(8));
+        check(8, Some(8));
+        check(9, Some(16));
+        check(16, Some(16));
+        check(17, Some(32));
+        check(524_288, Some(524_288));
+        check(524_289, None);
+        check(u64::MAX / 2, None);
+    }
+}
