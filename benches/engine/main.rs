@@ -2,7 +2,8 @@
 //!
 //! `measure MODEL` prints one flat JSON object, its units in the names. `export MODEL FOLDER`
 //! writes the model in the Hugging Face layout with 32-bit floats, for others to load.
-//! `quality MODEL TEXT` prints the perplexity of a text.
+//! `quality MODEL TEXT` prints the perplexity of a text. `copy MODEL TEXT` prints how fast the text is
+//! copied, with and without guesses.
 
 mod export;
 #[path = "../support/memory.rs"]
@@ -24,7 +25,7 @@ use futures::future::join_all;
 use serde_json::json;
 use stemma::{
     cache::CacheScope,
-    engine::{self, EngineHandle, EngineOptions, Job, TokenEvent, TokenStream},
+    engine::{self, EngineHandle, EngineOptions, Job, Speculation, TokenEvent, TokenStream},
     id::TokenId,
     load::{self, ModelFiles, Sources, Tensors},
     model::{
@@ -49,6 +50,8 @@ const DECODE_PROMPT: usize = 64;
 const DECODE_TOKENS: usize = 129;
 /// Tokens before the one that is timed, on average.
 const CONTEXTS: [usize; 2] = [100, 3000];
+/// Tokens of a passage that is copied.
+const COPIED_TOKENS: usize = 160;
 /// Tokens of a text that perplexity is computed over at a time.
 const QUALITY_WINDOW: usize = 512;
 
@@ -73,6 +76,13 @@ enum Command {
     Path { model: String },
     /// Compute the perplexity of a text.
     Quality {
+        model: String,
+        text: PathBuf,
+        #[arg(long, value_enum, default_value_t = Device::Cpu)]
+        device: Device,
+    },
+    /// Decode what copies a text, with and without guesses.
+    Copy {
         model: String,
         text: PathBuf,
         #[arg(long, value_enum, default_value_t = Device::Cpu)]
@@ -111,6 +121,15 @@ fn main() -> Result<()> {
             writeln!(io::stdout(), "{}", json!({ "perplexity": perplexity }))?;
             Ok(())
         }
+        Command::Copy {
+            model,
+            text,
+            device,
+        } => {
+            let figures = copying(&find(&model)?, &fs::read_to_string(text)?, device)?;
+            writeln!(io::stdout(), "{}", json!(figures))?;
+            Ok(())
+        }
         Command::Export { model, folder } => export::export(&load::open(&find(&model)?)?, &folder),
     }
 }
@@ -130,7 +149,7 @@ fn measure(path: &Path, device: Device) -> Result<Figures> {
     drop(files);
 
     let start = Instant::now();
-    let engine = start_engine(load::open(path)?, device)?;
+    let engine = start_engine(load::open(path)?, device, Speculation::Off)?;
     figures.insert("load_s".into(), start.elapsed().as_secs_f64());
     tokio::runtime::Builder::new_current_thread()
         .build()?
@@ -152,11 +171,16 @@ fn read_all(tensors: &dyn Tensors) -> Result<usize> {
     Ok(elements)
 }
 
-fn start_engine(files: ModelFiles, device: Device) -> Result<EngineHandle> {
+fn start_engine(
+    files: ModelFiles,
+    device: Device,
+    speculation: Speculation,
+) -> Result<EngineHandle> {
     let spec = model::describe(&files)?;
     // What is measured is computing, so nothing may come from the cache.
     let options = EngineOptions {
         cache_bytes_max: 0,
+        speculation,
         ..EngineOptions::default()
     };
     let engine = match device {
@@ -187,6 +211,38 @@ fn perplexity(files: &ModelFiles, text: &str, device: Device) -> Result<f64> {
             quality::perplexity(&mut executor, &tokens, QUALITY_WINDOW)
         }
     }
+}
+
+/// Greedy answers to a text that has come twice and begins a third time, as agents repeat code; and
+/// to one that is nowhere repeated, where guesses are mostly wrong.
+fn copying(path: &Path, text: &str, device: Device) -> Result<Figures> {
+    let tokens = Tokenizer::open(&load::open(path)?.tokenizer)?.encode_text(text, false);
+    let passage = tokens
+        .get(..COPIED_TOKENS)
+        .context("the text is too short")?;
+    let copied = [passage, passage, &passage[..8]].concat();
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    let mut figures = Figures::new();
+    let ways = [("off", Speculation::Off), ("ngram", Speculation::Ngram)];
+    for (name, speculation) in ways {
+        let engine = start_engine(load::open(path)?, device, speculation)?;
+        let rate = |prompt: &[TokenId]| {
+            let mut job = job(&engine, 1, DECODE_TOKENS, 0);
+            job.prompt = prompt.to_vec();
+            let times = runtime.block_on(token_times(engine.submit(job)?))?;
+            let (first, last) = times.first().zip(times.last()).context("no tokens")?;
+            Ok::<_, anyhow::Error>((times.len() - 1) as f64 / (*last - *first).as_secs_f64())
+        };
+        rate(&copied)?;
+        figures.insert(format!("copy_{name}_tokens_per_s"), rate(&copied)?);
+        figures.insert(format!("new_{name}_tokens_per_s"), rate(passage)?);
+        let stats = engine.stats();
+        if stats.guessed_tokens > 0 {
+            let share = stats.guessed_right_tokens as f64 / stats.guessed_tokens as f64;
+            figures.insert("guesses_right_share".into(), share);
+        }
+    }
+    Ok(figures)
 }
 
 async fn speeds(engine: &EngineHandle, figures: &mut Figures) -> Result<()> {
