@@ -7,6 +7,7 @@ pub mod alias;
 mod encoding;
 mod end_tokens;
 mod error;
+mod fingerprint;
 mod folder;
 mod gguf;
 mod hub;
@@ -47,6 +48,17 @@ pub struct ModelFiles {
     pub chat_template: Option<String>,
     /// The weights, under Hugging Face names such as `model.layers.0.self_attn.q_proj.weight`.
     pub tensors: Box<dyn Tensors>,
+}
+
+impl ModelFiles {
+    /// A digest of everything that what the model computes depends on: the configuration and every
+    /// byte of the weights, which are read for it.
+    ///
+    /// # Errors
+    /// Names the tensor and file that cannot be read.
+    pub fn fingerprint(&self) -> Result<[u8; 32], LoadError> {
+        fingerprint::fingerprint(self)
+    }
 }
 
 /// Opens a model that lies on this machine: a folder or a GGUF file.

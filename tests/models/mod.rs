@@ -6,6 +6,7 @@ mod batching;
 mod damaged;
 mod devices;
 mod files;
+mod frozen;
 mod golden;
 mod perplexity;
 #[path = "../../benches/engine/quality.rs"]

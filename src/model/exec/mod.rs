@@ -5,6 +5,8 @@ pub mod mlx;
 mod rope;
 mod tensors;
 
+use std::ops::Range;
+
 use crate::id::TokenId;
 
 /// A loaded model on one device. Lives on the engine's thread only; its arrays never leave it.
@@ -23,6 +25,11 @@ pub trait Executor {
 
     /// Empty memory for a new sequence.
     fn new_kv(&self) -> Self::Kv;
+
+    /// What the bytes of [`FrozenKv::write`] mean; `None` where memories cannot be written.
+    fn kv_format(&self) -> Option<KvFormat> {
+        None
+    }
 
     /// Runs one step over all slots at once, prefill chunks and decoding sequences alike: appends
     /// each slot's tokens to its memory and writes the logits after the last tokens of each slot, as
@@ -68,6 +75,86 @@ pub trait KvMemory: Sized {
     /// Drops all but the first `len` tokens.
     fn truncate(&mut self, len: usize) {
         *self = self.fork(len);
+    }
+
+    /// The keys and values of some of its tokens, as they are now, for another thread to write down;
+    /// `None` where they cannot be had.
+    fn frozen(&self, tokens: Range<usize>) -> Option<Box<dyn FrozenKv>> {
+        let _ = tokens;
+        None
+    }
+
+    /// Appends so many tokens, whose keys and values [`FrozenKv::write`] wrote of a memory of the same
+    /// [`KvFormat`].
+    ///
+    /// # Errors
+    /// When they are not of the size that they must have, or there is no memory for them. The memory
+    /// must then be dropped.
+    fn thaw(&mut self, tokens: usize, bytes: &[u8]) -> Result<(), ExecError> {
+        let _ = (tokens, bytes);
+        Err(ExecError("this memory cannot be read from bytes".into()))
+    }
+}
+
+/// Keys and values that no longer change, to be written down on any thread.
+pub trait FrozenKv: Send {
+    /// Appends those of the tokens, which must be among the ones that were frozen, to `out`:
+    /// `[token][layer][keys, values][head][element]`, little-endian, as [`KvFormat`] says.
+    fn write(&self, tokens: Range<usize>, out: &mut Vec<u8>);
+}
+
+/// What the bytes of keys and values mean.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct KvFormat {
+    /// Number of layers.
+    pub layers: usize,
+    /// Key heads, and as many of values.
+    pub heads: usize,
+    /// Elements of a head, with any padding.
+    pub head_dim: usize,
+    /// The type of an element.
+    pub element: KvElementType,
+    /// What computes them, as far as their last bits depend on it.
+    pub made_by: String,
+}
+
+impl KvFormat {
+    /// Bytes of one token.
+    #[must_use]
+    pub fn bytes_per_token(&self) -> usize {
+        self.layers * 2 * self.heads * self.head_dim * self.element.bytes()
+    }
+}
+
+/// The type of an element of keys and values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum KvElementType {
+    /// IEEE 16-bit floats.
+    F16,
+    /// Brain 16-bit floats.
+    Bf16,
+    /// 32-bit floats.
+    F32,
+}
+
+impl KvElementType {
+    /// Bytes of an element.
+    #[must_use]
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::F16 | Self::Bf16 => 2,
+            Self::F32 => 4,
+        }
+    }
+
+    /// What safetensors call it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F16 => "F16",
+            Self::Bf16 => "BF16",
+            Self::F32 => "F32",
+        }
     }
 }
 

@@ -1,8 +1,11 @@
 //! Key/value memory of sequences: pages of a fixed number of tokens, shared by forks.
 
+mod frozen;
+
 use std::{
     collections::BTreeMap,
     io, mem,
+    ops::Range,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -13,7 +16,7 @@ use super::{
         memory::{Arena, Slice},
     },
 };
-use crate::model::exec::KvMemory;
+use crate::model::exec::{ExecError, FrozenKv, KvMemory};
 
 /// Bytes of keys of one layer and head that lie together, and as many of values after them. Longer
 /// stretches are read faster; what a fork copies and the last page wastes grows with them.
@@ -264,5 +267,13 @@ impl<E: KvElement> KvMemory for CpuKv<E> {
             len,
             store: Arc::clone(&self.store),
         }
+    }
+
+    fn frozen(&self, tokens: Range<usize>) -> Option<Box<dyn FrozenKv>> {
+        (tokens.end <= self.len).then(|| frozen::of(self, tokens))
+    }
+
+    fn thaw(&mut self, tokens: usize, bytes: &[u8]) -> Result<(), ExecError> {
+        frozen::append(self, tokens, bytes)
     }
 }

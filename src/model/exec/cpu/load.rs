@@ -3,7 +3,7 @@
 use std::{cell::RefCell, sync::Arc};
 
 use super::{
-    CpuExecutor, CpuOptions, Decoder, Embeddings, Instructions, KvElement,
+    CpuExecutor, CpuOptions, Decoder, Embeddings, Instructions, KERNELS, KvElement,
     attention::{Attention, Heads},
     kernels::{Level, attention::HEAD_DIM_MAX, memory::Arena, pool::Pool},
     kv::{KvShape, Store},
@@ -65,6 +65,12 @@ pub(super) fn load<E: KvElement>(
         pool: loader.weights.packer.into_inner().pool,
         decoder,
         work: Workspace::default(),
+        made_by: format!(
+            "own kernels {KERNELS}, {:?}, activations {:?}, quantised {:?}",
+            level.instructions(),
+            options.activation_bits,
+            options.quantize
+        ),
     })
 }
 

@@ -33,7 +33,7 @@ use matrix::Matrix;
 use rotary::Rotations;
 use step::Workspace;
 
-use super::{ExecError, Executor, Slot};
+use super::{ExecError, Executor, KvElementType, KvFormat, Slot};
 use crate::{
     load::{LoadError, Tensors},
     model::spec::DecoderSpec,
@@ -41,9 +41,48 @@ use crate::{
 
 /// The numbers that key/value memory is made of: [`half::f16`] or [`f32`].
 #[expect(private_bounds, reason = "there are only these two such types")]
-pub trait KvElement: Element {}
-impl KvElement for f16 {}
-impl KvElement for f32 {}
+pub trait KvElement: Element {
+    /// Which of them it is.
+    const TYPE: KvElementType;
+
+    /// Writes it, little-endian, into as many bytes as it has.
+    fn put(self, bytes: &mut [u8]);
+
+    /// The number that these bytes spell, as [`Self::put`] writes them.
+    fn of(bytes: &[u8]) -> Self;
+}
+
+impl KvElement for f16 {
+    const TYPE: KvElementType = KvElementType::F16;
+
+    #[inline(always)]
+    fn put(self, bytes: &mut [u8]) {
+        bytes.copy_from_slice(&self.to_le_bytes());
+    }
+
+    #[inline(always)]
+    fn of(bytes: &[u8]) -> Self {
+        Self::from_le_bytes([bytes[0], bytes[1]])
+    }
+}
+
+impl KvElement for f32 {
+    const TYPE: KvElementType = KvElementType::F32;
+
+    #[inline(always)]
+    fn put(self, bytes: &mut [u8]) {
+        bytes.copy_from_slice(&self.to_le_bytes());
+    }
+
+    #[inline(always)]
+    fn of(bytes: &[u8]) -> Self {
+        Self::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
+    }
+}
+
+/// Counts changes of the kernels that change a bit of what they compute, so that keys and values
+/// that were written down before are not gone on with.
+const KERNELS: u32 = 1;
 
 /// The instructions to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,6 +161,8 @@ pub struct CpuExecutor<E: KvElement = f16> {
     store: Arc<Store<E>>,
     rotations: Rotations,
     work: Workspace,
+    /// What its numbers depend on beside the model's files.
+    made_by: String,
 }
 
 /// The weights, and what else a description calls for.
@@ -181,6 +222,17 @@ impl<E: KvElement> Executor for CpuExecutor<E> {
 
     fn new_kv(&self) -> CpuKv<E> {
         CpuKv::new(Arc::clone(&self.store))
+    }
+
+    fn kv_format(&self) -> Option<KvFormat> {
+        let shape = self.store.shape;
+        Some(KvFormat {
+            layers: shape.layer_count,
+            heads: shape.head_count,
+            head_dim: shape.head_dim,
+            element: E::TYPE,
+            made_by: self.made_by.clone(),
+        })
     }
 
     fn step(

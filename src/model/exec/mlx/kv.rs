@@ -1,11 +1,13 @@
 //! Key/value memory of sequences: buffers that grow in place and are shared by forks.
 
-use std::{cell::RefCell, rc::Rc};
+mod frozen;
+
+use std::{cell::RefCell, ops::Range, rc::Rc};
 
 use mlx_rs::{Array, Dtype as ArrayType, ops};
 
 use super::array::{Result, dim, slice, updated};
-use crate::model::exec::KvMemory;
+use crate::model::exec::{ExecError, FrozenKv, KvMemory};
 
 /// Tokens by which buffers grow at least.
 const GROWTH_MIN: usize = 256;
@@ -105,6 +107,20 @@ impl KvMemory for MlxKv {
             buffers: Rc::clone(&self.buffers),
             len: len.min(self.len),
         }
+    }
+
+    fn frozen(&self, tokens: Range<usize>) -> Option<Box<dyn FrozenKv>> {
+        if tokens.is_empty() || tokens.end > self.len {
+            return None;
+        }
+        let frozen = frozen::of(self, tokens);
+        frozen
+            .inspect_err(|error| tracing::error!(%error, "keys and values could not be copied"))
+            .ok()
+    }
+
+    fn thaw(&mut self, tokens: usize, bytes: &[u8]) -> std::result::Result<(), ExecError> {
+        frozen::append(self, tokens, bytes)
     }
 }
 
