@@ -174,6 +174,19 @@ pub struct KeepArgs {
         default_value_t = 24 * 60 * 60
     )]
     pub unstored_retention: u64,
+    /// Most bytes of prefixes that are kept on disk, in the folder of the session log, so that
+    /// conversations go on after a restart without being read again; the least recently used go first.
+    /// 0 keeps none.
+    #[arg(long, env = "STEMMA_SNAPSHOT_MAX_BYTES", value_name = "BYTES", default_value_t = 8 << 30)]
+    pub snapshot_max_bytes: u64,
+    /// Seconds after which a prefix on disk that was not used is dropped; 0 is never.
+    #[arg(
+        long,
+        env = "STEMMA_SNAPSHOT_MAX_AGE",
+        value_name = "SECONDS",
+        default_value_t = 7 * 24 * 60 * 60
+    )]
+    pub snapshot_max_age: u64,
 }
 
 /// Variables of other servers that mean the same, by the flag. A `STEMMA_` variable wins over them.

@@ -79,3 +79,24 @@ pub const TOKENIZER_PART_BYTES_MAX: usize = 2 << 20;
 /// How far the ids of a vocabulary may lie beyond the number of its tokens. A file that says more
 /// is broken, and is not believed with a table of that size.
 pub const TOKENIZER_UNUSED_IDS_MAX: usize = 1 << 16;
+
+/// Bytes of a snapshot that are written, read and checked as one.
+pub const SNAPSHOT_PIECE_BYTES: usize = 4 << 20;
+
+/// Bytes of keys and values that may wait to be written; one snapshot that is larger may wait alone.
+pub const SNAPSHOT_QUEUE_BYTES_MAX: u64 = 256 << 20;
+
+/// Snapshots that may wait to be written, and reads that may wait for a thread.
+pub const SNAPSHOT_QUEUE_LEN_MAX: usize = 64;
+
+/// Fewer tokens than this are sooner read by the model than found on the disk.
+pub const SNAPSHOT_TOKENS_MIN: usize = 16;
+
+/// Largest header of a snapshot.
+pub const SNAPSHOT_HEADER_BYTES_MAX: u64 = 16 << 20;
+
+/// Space that snapshots leave on their disk, for the session log.
+pub const SNAPSHOT_DISK_FREE_BYTES_MIN: u64 = 512 << 20;
+
+/// How long the snapshot of a turn that is not stored is kept, if it is asked for.
+pub const SNAPSHOT_UNSTORED_MS: i64 = 24 * 60 * 60 * 1000;

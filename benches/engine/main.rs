@@ -338,6 +338,7 @@ fn job(engine: &EngineHandle, length: usize, tokens: usize, nth: usize) -> Job {
         end_tokens: Arc::new([]),
         cache_scope: CacheScope::default(),
         cache_key: None,
+        thaw: None,
     }
 }
 

@@ -35,6 +35,7 @@ pub(super) fn run(args: &GenerateArgs) -> anyhow::Result<()> {
         template_args: Map::new(),
         max_output_tokens: args.max_tokens.map(u64::from),
         lenient_tool_calls: false,
+        snapshots: None,
     };
     let model = open::open(&ModelName::parse(&args.model), &opening)?;
     let runtime = super::runtime()?;
@@ -95,6 +96,7 @@ async fn continue_text(args: &GenerateArgs, model: &ServedModel) -> anyhow::Resu
         end_tokens: Arc::clone(&model.end_tokens),
         cache_scope: CacheScope::default(),
         cache_key: None,
+        thaw: None,
     };
     let mut events = model.engine.submit(job)?;
     let mut text = model.tokenizer.detokenizer();

@@ -13,6 +13,7 @@ mod scripted;
 mod serve;
 mod sessions;
 mod signal;
+mod snapshots;
 
 use std::path::Path;
 

@@ -8,9 +8,10 @@ use serde_json::{Map, Value};
 
 use super::device;
 use crate::{
+    cache::snapshot::{ModelSnapshots, Snapshots},
     cli::LoadArgs,
     dialect::Description,
-    engine::EngineOptions,
+    engine::{EngineHandle, EngineOptions},
     grammar::Grammars,
     id::TokenId,
     load::{self, ModelFiles, alias},
@@ -60,6 +61,20 @@ pub(super) struct Opening<'a> {
     pub(super) max_output_tokens: Option<u64>,
     /// Whether a whole answer that is one call as JSON is that call.
     pub(super) lenient_tool_calls: bool,
+    /// Prefixes on disk, if there are to be any.
+    pub(super) snapshots: Option<Snapshots>,
+}
+
+impl Opening<'_> {
+    /// The snapshots of a model with these files.
+    pub(super) fn snapshots_of(
+        &self,
+        files: &[u8; 32],
+        engine: &EngineHandle,
+    ) -> Option<ModelSnapshots> {
+        let snapshots = self.snapshots.as_ref()?;
+        Some(snapshots.of_model(files, engine.kv_format()?))
+    }
 }
 
 /// Finds, opens and loads a model.
@@ -82,6 +97,8 @@ pub(super) fn open(name: &ModelName<'_>, opening: &Opening<'_>) -> anyhow::Resul
     let defaults = SamplingDefaults::from_generation_config(&generation_config(name, &files));
     let end_tokens = end_tokens(&files, &tokenizer);
     let is_delicate = alias::find(name.source).is_some_and(|alias| alias.is_delicate);
+    let fingerprint = opening.snapshots.as_ref().map(|_| files.fingerprint());
+    let fingerprint = fingerprint.transpose()?;
     let engine = device::start(files, opening, is_delicate)?;
     tracing::info!(
         model = name.id,
@@ -96,6 +113,7 @@ pub(super) fn open(name: &ModelName<'_>, opening: &Opening<'_>) -> anyhow::Resul
     Ok(ServedModel {
         id: name.id.clone(),
         created_at: Timestamp::now(),
+        snapshots: fingerprint.and_then(|files| opening.snapshots_of(&files, &engine)),
         engine,
         template,
         dialect,

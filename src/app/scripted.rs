@@ -47,10 +47,12 @@ pub(super) fn open(
     let executor =
         ScriptedExecutor::new(tokenizer.vocab_size(), end, say).context_length(CONTEXT_TOKENS);
     let engine = engine::start(opening.engine.clone(), move || Ok(executor));
+    let engine = engine.map_err(anyhow::Error::msg)?;
     Ok(ServedModel {
         id: id.to_owned(),
         created_at: Timestamp::now(),
-        engine: engine.map_err(anyhow::Error::msg)?,
+        snapshots: opening.snapshots_of(&[0; 32], &engine),
+        engine,
         dialect: Description::of(Some(&template), &tokenizer),
         lenient_tool_calls: opening.lenient_tool_calls,
         template: Some(Arc::new(template)),

@@ -16,9 +16,11 @@ use super::{
     expiry, gate,
     open::{self, ModelName, Opening},
     signal::{self, Reload},
+    snapshots,
 };
 use crate::{
     auth::Gate,
+    cache::snapshot::Snapshots,
     cli::{AnswerArgs, ReasoningAliasArg, ServeArgs, SpeculateArg, UnsupportedToolsArg},
     clock::{SystemClock, SystemEntropy},
     engine::{EngineOptions, Speculation},
@@ -45,10 +47,18 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<()> {
     };
     let log = session::open(&args.sessions, &sled, options)?;
     gate::record(&gate, args)?;
-    let models = models(args)?;
+    // Looks through the folder while models load.
+    let snapshots = snapshots::open(args)?;
+    let models = models(args, snapshots.as_ref())?;
+    if let Some(snapshots) = &snapshots {
+        snapshots.tell_foreign(models.iter().filter_map(|model| model.snapshots.as_ref()));
+    }
     super::runtime()?.block_on(async {
-        let served = serve(args, models, log.clone(), gate).await;
+        let served = serve(args, models, log.clone(), gate, snapshots.as_ref()).await;
         let closed = log.close().await;
+        if let Some(snapshots) = snapshots {
+            snapshots.close();
+        }
         served.and(closed.context("the session log could not be closed in order"))
     })
 }
@@ -63,7 +73,7 @@ fn bounds(args: &ServeArgs) -> Bounds {
     )
 }
 
-fn models(args: &ServeArgs) -> anyhow::Result<Models> {
+fn models(args: &ServeArgs, snapshots: Option<&Snapshots>) -> anyhow::Result<Models> {
     let opening = Opening {
         loading: &args.loading,
         engine: EngineOptions {
@@ -79,6 +89,7 @@ fn models(args: &ServeArgs) -> anyhow::Result<Models> {
         template_args: template_args(&args.answers)?,
         max_output_tokens: args.max_tokens.map(u64::from),
         lenient_tool_calls: args.lenient_tool_calls,
+        snapshots: snapshots.cloned(),
     };
     let names = args.models.iter().map(|text| ModelName::parse(text));
     let opened = names.map(|name| open::open(&name, &opening));
@@ -100,6 +111,7 @@ async fn serve(
     models: Models,
     log: SessionLog,
     gate: Arc<Gate>,
+    snapshots: Option<&Snapshots>,
 ) -> anyhow::Result<()> {
     let reload = || Reload::listen().context("cannot wait for signals");
     let tls = tls(args)?;
@@ -112,9 +124,10 @@ async fn serve(
         .context("the listener has no address")?;
     let clock = Arc::new(SystemClock);
     let service = Service::new(models, log.clone(), clock, Arc::new(SystemEntropy));
+    let service = Arc::new(service.with_snapshots(snapshots.cloned()));
     let options = http_options(args);
     let entropy = Arc::new(SystemEntropy);
-    let state = AppState::new(Arc::new(service), Arc::clone(&gate), options, entropy);
+    let state = AppState::new(Arc::clone(&service), Arc::clone(&gate), options, entropy);
     let follow = gate::follow(&gate, args, reload()?);
     let renew = renew(tls.as_ref(), reload()?);
     let mut out = io::stdout();
@@ -126,6 +139,7 @@ async fn serve(
     let served = tokio::select! {
         served = http::serve(listener, tls.as_ref(), state, told_to_stop(), grace) => served,
         never = expiry::sweep(&log, &SystemClock) => match never {},
+        never = snapshots::sweep(&service) => match never {},
         never = follow => match never {},
         never = renew => match never {},
     };

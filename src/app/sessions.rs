@@ -8,8 +8,9 @@ use std::{
 
 use anyhow::{Context as _, bail};
 
-use super::key_ids;
+use super::{key_ids, snapshots};
 use crate::{
+    cache::snapshot,
     cli::{SessionsArgs, SessionsCommand},
     session::{
         SessionId, SledOptions, SledStorage,
@@ -31,8 +32,15 @@ pub(super) fn run(args: SessionsArgs) -> anyhow::Result<()> {
         SessionsCommand::List => with_store(dir, list),
         SessionsCommand::Show { id } => with_store(dir, |store| show(store, &id)),
         SessionsCommand::Tree { id } => with_store(dir, |store| tree(store, &id)),
-        SessionsCommand::Stats => with_store(dir, stats),
-        SessionsCommand::Verify => with_store(dir, check),
+        SessionsCommand::Stats => {
+            with_store(dir, stats)?;
+            tell_snapshots(dir, false)
+        }
+        SessionsCommand::Verify => {
+            let checked = with_store(dir, check);
+            tell_snapshots(dir, true)?;
+            checked
+        }
         SessionsCommand::Export { file, id, carve } => match (carve, id) {
             (true, _) => carve_into(dir, &file),
             (false, id) => with_store(dir, |store| export(store, &file, id.as_deref())),
@@ -153,6 +161,26 @@ fn carve_into(dir: &Path, file: &Path) -> anyhow::Result<()> {
     let out = create(file)?;
     let count = carve::carve(&damaged, &out)?;
     exported(&out, count)
+}
+
+/// Says what prefixes are on disk beside the log; with `deep` every byte of them is read. What is wrong
+/// with them harms nobody, so it is told and no more.
+fn tell_snapshots(dir: &Path, deep: bool) -> anyhow::Result<()> {
+    let folder = dir.join(snapshots::FOLDER);
+    let found = snapshot::inspect(&folder, deep)
+        .with_context(|| format!("cannot read {}", folder.display()))?;
+    let mut out = io::stdout().lock();
+    for (name, why) in &found.unusable {
+        writeln!(out, "snapshot {name} will be passed over: {why}").context(NO_OUTPUT)?;
+    }
+    writeln!(
+        out,
+        "snapshots: {} files, {} bytes, {} not usable",
+        found.whole + found.unusable.len() as u64,
+        found.bytes,
+        found.unusable.len()
+    )
+    .context(NO_OUTPUT)
 }
 
 /// An archive is never written over another file.

@@ -4,6 +4,7 @@
 //! it can be forked.
 
 mod prefix;
+pub mod snapshot;
 
 #[cfg(test)]
 mod tests;

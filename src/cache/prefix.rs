@@ -172,6 +172,18 @@ impl<K: KvMemory> PrefixCache<K> {
         self.bytes_max
     }
 
+    /// A fork of the memory with the longest prefix of `tokens` that any in the scope has, with a lease
+    /// to be held as long. It counts as no use.
+    pub fn look(&mut self, scope: CacheScope, tokens: &[TokenId]) -> Option<(K, Lease)> {
+        let memories = self.scopes.get(&scope)?;
+        let (shared, nearest) = nearest(memories, tokens)?;
+        let counted = &memories.get(&nearest)?.counted;
+        if !counted.is_leased() {
+            self.growing.push(Rc::downgrade(counted));
+        }
+        Some((counted.kv.fork(shared), Lease(Rc::clone(&counted.leases))))
+    }
+
     /// Takes in the memory of `tokens`, one token of memory for each. Drops it at once when it is
     /// too large, or when the cache has these tokens already. Otherwise gives a lease, to be held
     /// as long as another memory shares with it.

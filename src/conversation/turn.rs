@@ -32,6 +32,8 @@ pub struct Turn {
     pub ignore_eos: bool,
     /// Whether the response is to be kept.
     pub store: bool,
+    /// Whether what the model has read is to be kept on disk for a while, even if the response is not.
+    pub keep_prefix: bool,
     /// The tools that the client declares; the head shows those that may be called.
     pub tools: Arc<[Tool]>,
     /// Types of declared tools that were left out.

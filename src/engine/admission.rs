@@ -9,8 +9,16 @@ use super::{
 use crate::model::exec::Executor;
 
 impl<E: Executor> Engine<E> {
-    /// Takes in a job as the youngest.
+    /// Takes in a job as the youngest, at once or when its prompt's beginning has been read from
+    /// snapshots.
     pub(super) fn admit(&mut self, submission: Submission) {
+        if let Some(submission) = self.begin_thaw(submission) {
+            self.enter(submission);
+        }
+    }
+
+    /// Makes a job a sequence, the youngest.
+    pub(super) fn enter(&mut self, submission: Submission) {
         let job = &submission.job;
         let known = self.cache.longest(job.cache_scope, &job.prompt);
         let relatives = self.relatives(&submission);

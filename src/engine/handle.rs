@@ -16,7 +16,7 @@ use super::{
     events::{self, Waker},
     sequence::Submission,
 };
-use crate::id::TokenId;
+use crate::{cache::snapshot::Order, id::TokenId, model::exec::KvFormat};
 
 /// The engine as seen from outside its thread; clones are the same engine. When the last clone is
 /// dropped, the engine ends after the jobs it has.
@@ -41,6 +41,9 @@ pub(super) struct Shared {
     pub(super) bounds: Bounds,
     pub(super) places: Arc<Semaphore>,
     pub(super) submissions: SyncSender<Submission>,
+    pub(super) orders: SyncSender<Order>,
+    /// None where the executor's memories cannot be written.
+    pub(super) kv_format: Option<KvFormat>,
     /// When the engine must have stopped; none while it accepts jobs.
     pub(super) deadline: watch::Sender<Option<Instant>>,
     /// Closed by the engine's thread as the last thing it does.
@@ -105,6 +108,21 @@ impl EngineHandle {
         self.shared.bounds.vocab_size
     }
 
+    /// What the bytes of its keys and values mean, if it can write them.
+    #[must_use]
+    pub fn kv_format(&self) -> Option<&KvFormat> {
+        self.shared.kv_format.as_ref()
+    }
+
+    /// Has the keys and values of a sequence that has ended handed over for a snapshot, as far as they
+    /// are still in memory. Never waits: where too many are asked for, some are not there.
+    pub fn freeze(&self, order: Order) {
+        match self.shared.orders.try_send(order) {
+            Ok(()) => self.shared.waker.wake(),
+            Err(TrySendError::Full(order) | TrySendError::Disconnected(order)) => order.decline(),
+        }
+    }
+
     /// What the engine was doing after its last step, and how many jobs wait now.
     #[must_use]
     pub fn stats(&self) -> EngineStats {
@@ -148,6 +166,7 @@ impl EngineHandle {
             events,
             submitted: Instant::now(),
             place,
+            before_thaw: None,
         };
         shared
             .submissions

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    cache::{CacheKey, CacheScope},
+    cache::{CacheKey, CacheScope, snapshot::Thaw},
     id::TokenId,
     sampling::{Choice, Constraint, Logprobs, SamplingParams},
 };
@@ -25,6 +25,8 @@ pub struct Job {
     pub cache_scope: CacheScope,
     /// Whose memories, within the scope, are kept together with its own.
     pub cache_key: Option<CacheKey>,
+    /// The beginning of the prompt in snapshots, if there are any of it.
+    pub thaw: Option<Thaw>,
 }
 
 /// What a job reports, in this order: `Accepted`, `Token`…, `Finished`. Only an engine that ends
@@ -32,13 +34,15 @@ pub struct Job {
 #[derive(Debug, Clone, PartialEq)]
 pub enum TokenEvent {
     /// The engine has the job and knows what it begins with. Comes at once, however long the job
-    /// waits then, unless another of its scope is reading a long beginning that both share: then
-    /// as soon as that is read.
+    /// waits then, unless another of its scope is reading a long beginning that both share, or its
+    /// beginning is read from snapshots: then as soon as that is read.
     Accepted {
         /// Tokens at the beginning of the prompt that are in key/value memory and will not be
         /// read. They are kept for the job; should running ones need all memory before it begins,
         /// it is read in full after all, as any that loses its memory.
         cached_tokens: usize,
+        /// How many of them were read from snapshots for it.
+        thawed_tokens: usize,
     },
     /// One more token of the answer; never an end token.
     Token(GeneratedToken),

@@ -2,6 +2,7 @@
 
 use std::{
     collections::VecDeque,
+    ops::Range,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -12,7 +13,7 @@ use std::{
 
 use crate::{
     id::TokenId,
-    model::exec::{ExecError, Executor, KvMemory, Slot},
+    model::exec::{ExecError, Executor, FrozenKv, KvElementType, KvFormat, KvMemory, Slot},
 };
 
 /// Logit of the scripted token, where all others have 0: above what any temperature makes likely,
@@ -241,6 +242,16 @@ impl Executor for ScriptedExecutor {
         }
     }
 
+    fn kv_format(&self) -> Option<KvFormat> {
+        Some(KvFormat {
+            layers: 1,
+            heads: 1,
+            head_dim: 1,
+            element: KvElementType::F32,
+            made_by: "a script".to_owned(),
+        })
+    }
+
     fn step(
         &mut self,
         slots: &mut [Slot<'_, ScriptedKv>],
@@ -290,6 +301,46 @@ impl KvMemory for ScriptedKv {
             answer: None,
             bytes_per_token: self.bytes_per_token,
             _alive: Alive::new(&self._alive.0),
+        }
+    }
+
+    fn frozen(&self, tokens: Range<usize>) -> Option<Box<dyn FrozenKv>> {
+        Some(Box::new(FrozenTokens {
+            first: tokens.start,
+            tokens: self.tokens[tokens].to_vec(),
+        }))
+    }
+
+    fn thaw(&mut self, tokens: usize, bytes: &[u8]) -> Result<(), ExecError> {
+        if bytes.len() != tokens * 2 * size_of::<TokenId>() {
+            return Err(ExecError("bytes of another size".to_owned()));
+        }
+        for both in bytes.chunks_exact(2 * size_of::<TokenId>()) {
+            let [key, value] = [&both[..4], &both[4..]].map(|bytes| {
+                let bytes = bytes.try_into().unwrap_or_default();
+                TokenId::from_le_bytes(bytes)
+            });
+            if key != value {
+                return Err(ExecError("a key without its value".to_owned()));
+            }
+            self.tokens.push(key);
+        }
+        self.answer = None;
+        Ok(())
+    }
+}
+
+/// The key and the value of a token are the token itself.
+struct FrozenTokens {
+    first: usize,
+    tokens: Vec<TokenId>,
+}
+
+impl FrozenKv for FrozenTokens {
+    fn write(&self, tokens: Range<usize>, out: &mut Vec<u8>) {
+        for token in &self.tokens[tokens.start - self.first..tokens.end - self.first] {
+            out.extend(token.to_le_bytes());
+            out.extend(token.to_le_bytes());
         }
     }
 }

@@ -26,6 +26,8 @@ pub(super) struct Submission {
     pub(super) submitted: Instant,
     /// The job's place among the running and the waiting, given back when it is dropped.
     pub(super) place: OwnedSemaphorePermit,
+    /// How much of its prompt was in the cache before the rest was read from snapshots, if it was.
+    pub(super) before_thaw: Option<usize>,
 }
 
 /// A job that has reached the engine's thread.
@@ -63,6 +65,8 @@ pub(super) struct Sequence<K> {
     relatives: Vec<Relative>,
     /// Tokens of the prompt that the cache had when it came.
     known: usize,
+    /// What the cache had of it before snapshots were read, if they were.
+    before_thaw: Option<usize>,
     /// Whether the reader knows what it begins with.
     accepted: bool,
     /// Whether it has lost a memory and has none since.
@@ -105,6 +109,7 @@ impl<K: KvMemory> Sequence<K> {
             events,
             submitted,
             place,
+            before_thaw,
         } = submission;
         // Which tokens a form allows after a guess is only known once the guess has come true.
         let guesses = speculation == Speculation::Ngram && job.constraint.is_none();
@@ -129,6 +134,7 @@ impl<K: KvMemory> Sequence<K> {
             cache_key: job.cache_key,
             relatives,
             known,
+            before_thaw,
             accepted: false,
             evicted: false,
             events,

@@ -32,6 +32,8 @@ pub struct EngineStats {
     pub guessed_tokens: u64,
     /// Those of them that were chosen: so many steps fewer for their sequences.
     pub guessed_right_tokens: u64,
+    /// Recent time of a step for each token of prompts in it, in nanoseconds; 0 before the first.
+    pub nanos_per_prefilled_token: u64,
     /// Times a sequence lost its key/value memory, or its prefix in the cache, to make room for
     /// others.
     pub evictions: u64,

@@ -1,5 +1,7 @@
 //! One step of all sequences: schedule, run, choose tokens.
 
+mod snapshots;
+
 use std::{
     borrow::Cow,
     sync::Arc,
@@ -8,6 +10,7 @@ use std::{
     time::Instant,
 };
 
+use self::snapshots::Thawing;
 use super::{
     EngineOptions, EngineStats, Finish, Speculation,
     scheduler::{self, Decision, Limits},
@@ -27,6 +30,8 @@ pub(super) struct Engine<E: Executor> {
     context_length: usize,
     /// Oldest first.
     pub(super) sequences: Vec<Sequence<E::Kv>>,
+    /// Jobs whose prompts are being read from snapshots.
+    thawing: Vec<Thawing<E::Kv>>,
     /// Jobs so far.
     pub(super) admitted: u64,
     pub(super) speculation: Speculation,
@@ -77,6 +82,7 @@ impl<E: Executor> Engine<E> {
             },
             executor,
             sequences: Vec::new(),
+            thawing: Vec::new(),
             admitted: 0,
             speculation: options.speculation,
             cache: PrefixCache::new(options.cache_bytes_max),
@@ -100,13 +106,16 @@ impl<E: Executor> Engine<E> {
 
     /// Whether no job is left.
     pub(super) fn is_empty(&self) -> bool {
-        self.sequences.is_empty()
+        self.sequences.is_empty() && self.thawing.is_empty()
     }
 
     /// Ends all jobs.
     pub(super) fn finish_all(&mut self, finish: &Finish) {
         for mut sequence in self.sequences.drain(..) {
             sequence.finish(finish.clone());
+        }
+        for mut thawing in self.thawing.drain(..) {
+            thawing.finish(finish);
         }
     }
 
@@ -125,7 +134,7 @@ impl<E: Executor> Engine<E> {
     /// job comes or a reader reads or goes.
     pub(super) fn step(&mut self) -> bool {
         self.retire_abandoned();
-        let resumed = self.resume();
+        let resumed = self.thaw() | self.resume();
         let beginnings = self.beginnings();
         let mut plan = self.plan(&beginnings);
         self.evict(&plan);
@@ -139,7 +148,9 @@ impl<E: Executor> Engine<E> {
         }
         self.count(&plan);
         let begun = Instant::now();
-        match self.run(&plan) {
+        let ran = self.run(&plan);
+        self.time(&plan, begun.elapsed());
+        match ran {
             Ok(()) => self.extend(&plan),
             Err(error) => self.fail(&plan, &error),
         }
@@ -186,6 +197,7 @@ impl<E: Executor> Engine<E> {
             Decision::Keep | Decision::Evict => sequence.held(),
         };
         let tokens: usize = self.sequences.iter().zip(plan).map(taken).sum();
+        let tokens = tokens + self.thawing_tokens();
         let bytes = tokens * self.executor.kv_bytes_per_token();
         let free = self.kv_bytes_max.saturating_sub(bytes);
         self.cache.shrink(free);

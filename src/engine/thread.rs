@@ -20,7 +20,11 @@ use super::{
     sequence::Submission,
     step::Engine,
 };
-use crate::model::exec::Executor;
+use crate::{
+    cache::snapshot::Order,
+    limits,
+    model::exec::{Executor, KvFormat},
+};
 
 /// Starts an engine on a thread of its own and waits until `build` has made its executor there.
 ///
@@ -39,18 +43,20 @@ where
     let places = options.running_max + options.waiting_max;
     let events_buffered_max = options.events_buffered_max;
     let (submissions, inbox) = sync_channel(places);
+    let (orders, ordered) = sync_channel(limits::SNAPSHOT_QUEUE_LEN_MAX);
     let (deadline, deadline_seen) = watch::channel(None);
     let (stats_seen, stats) = watch::channel(EngineStats::default());
     let (ready, loaded) = sync_channel(1);
     let inbox = Inbox {
         submissions: inbox,
+        orders: ordered,
         deadline: deadline_seen,
     };
     let thread = Builder::new()
         .name("engine".to_owned())
         .spawn(move || run(&options, build, &ready, &inbox, &stats_seen))
         .map_err(|error| format!("the engine's thread cannot be started: {error}"))?;
-    let (context_length, vocab_size) = match loaded.recv() {
+    let (context_length, vocab_size, kv_format) = match loaded.recv() {
         Ok(Ok(bounds)) => bounds,
         Ok(Err(reason)) => return Err(reason),
         Err(_) => return Err(panic_of(thread)),
@@ -64,6 +70,8 @@ where
         },
         places: Arc::new(Semaphore::new(places)),
         submissions,
+        orders,
+        kv_format,
         deadline,
         stats,
         waker: Waker(thread.thread().clone()),
@@ -71,12 +79,13 @@ where
     }))
 }
 
-/// Context length and vocabulary size of the model, or why there is none.
-type Loaded = Result<(usize, usize), String>;
+/// Context length, vocabulary size and form of keys and values of the model, or why there is none.
+type Loaded = Result<(usize, usize, Option<KvFormat>), String>;
 
 /// What handles tell the thread.
 struct Inbox {
     submissions: Receiver<Submission>,
+    orders: Receiver<Order>,
     deadline: watch::Receiver<Option<Instant>>,
 }
 
@@ -96,7 +105,11 @@ fn run<E: Executor, B: FnOnce() -> Result<E, String>>(
             return;
         }
     };
-    let _ = ready.send(Ok((engine.context_length(), engine.vocab_size())));
+    let _ = ready.send(Ok((
+        engine.context_length(),
+        engine.vocab_size(),
+        engine.kv_format(),
+    )));
     let served = catch_unwind(AssertUnwindSafe(|| serve(&mut engine, inbox, stats)));
     if let Err(panic) = served {
         let reason = format!("the engine panicked: {}", panic_text(&*panic));
@@ -115,6 +128,10 @@ fn run<E: Executor, B: FnOnce() -> Result<E, String>>(
 fn serve<E: Executor>(engine: &mut Engine<E>, inbox: &Inbox, stats: &watch::Sender<EngineStats>) {
     loop {
         let orphaned = take_submissions(engine, inbox);
+        inbox
+            .orders
+            .try_iter()
+            .for_each(|order| engine.freeze(order));
         let deadline = *inbox.deadline.borrow();
         if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             engine.finish_all(&Finish::Cancelled);

@@ -1,5 +1,7 @@
 //! `/metrics`: what the server does and has done, in the OpenMetrics text format.
 
+mod snapshots;
+
 use std::{fmt, sync::atomic::AtomicU64, time::Duration};
 
 use axum::{
@@ -77,6 +79,7 @@ pub(super) async fn metrics(State(state): State<AppState>) -> Result<Response, A
     registry.register("http_answers", "Answers over HTTP", state.answers.clone());
     continuations(&mut registry, &state.service);
     engines(&mut registry, &state.service);
+    snapshots::snapshots(&mut registry, &state.service);
     let mut body = String::new();
     text::encode(&mut body, &registry).map_err(|error| {
         tracing::error!(%error, "the metrics could not be written");

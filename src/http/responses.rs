@@ -40,8 +40,8 @@ use crate::{
             description = "The response, or its events",
             content((wire::Response = "application/json"), (wire::Event = "text/event-stream")),
             headers(
-                ("x-stemma-warm" = u64, description = "Tokens of the prompt that were in the prefix cache"),
-                ("x-stemma-continuation" = String, description = "Of a continuation: `warm`, `cold` or `rebuilt`"),
+                ("x-stemma-warm" = u64, description = "Tokens of the prompt that need not be read"),
+                ("x-stemma-continuation" = String, description = "Of a continuation: `warm`, `thawed`, `cold` or `rebuilt`"),
             ),
         ),
         Guarded, Named, Served,

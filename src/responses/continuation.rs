@@ -9,6 +9,8 @@ use crate::tokenizer::PromptPiece;
 pub enum Temperature {
     /// Forked, and some of it was in the prefix cache.
     Warm,
+    /// Forked, and some of it was read from snapshots.
+    Thawed,
     /// Forked, and all of it is read again.
     Cold,
     /// Rendered afresh from the items.
@@ -20,6 +22,7 @@ impl Temperature {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Warm => "warm",
+            Self::Thawed => "thawed",
             Self::Cold => "cold",
             Self::Rebuilt => "rebuilt",
         }
@@ -57,14 +60,34 @@ impl Rebuild {
     ];
 }
 
+/// How much of a prompt the model need not read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Warmth {
+    /// Tokens of the prompt in the prefix cache.
+    pub(super) cached_tokens: u64,
+    /// How many of them were brought there from snapshots, for this prompt.
+    pub(super) thawed_tokens: u64,
+}
+
+impl Warmth {
+    fn temperature(self) -> Temperature {
+        match self {
+            Self {
+                cached_tokens: 0, ..
+            } => Temperature::Cold,
+            Self {
+                thawed_tokens: 0, ..
+            } => Temperature::Warm,
+            Self { .. } => Temperature::Thawed,
+        }
+    }
+}
+
 /// How a continuation got its prompt, with the reason if it was not forked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// Forked, with this many tokens from the prefix cache.
-    Forked {
-        /// Tokens of the prompt that need not be read.
-        cached_tokens: u64,
-    },
+    /// Forked.
+    Forked(Warmth),
     /// Rebuilt.
     Rebuilt(Rebuild),
 }
@@ -73,8 +96,7 @@ impl Decision {
     /// What the client is told.
     pub(super) fn temperature(self) -> Temperature {
         match self {
-            Self::Forked { cached_tokens: 0 } => Temperature::Cold,
-            Self::Forked { .. } => Temperature::Warm,
+            Self::Forked(warmth) => warmth.temperature(),
             Self::Rebuilt(_) => Temperature::Rebuilt,
         }
     }
@@ -84,6 +106,7 @@ impl Decision {
 #[derive(Debug, Default)]
 pub struct Decisions {
     warm: AtomicU64,
+    thawed: AtomicU64,
     cold: AtomicU64,
     rebuilt: [AtomicU64; Rebuild::ALL.len()],
 }
@@ -91,8 +114,11 @@ pub struct Decisions {
 impl Decisions {
     pub(super) fn count(&self, decision: Decision) {
         let counter = match decision {
-            Decision::Forked { cached_tokens: 0 } => &self.cold,
-            Decision::Forked { .. } => &self.warm,
+            Decision::Forked(warmth) => match warmth.temperature() {
+                Temperature::Warm => &self.warm,
+                Temperature::Thawed => &self.thawed,
+                Temperature::Cold | Temperature::Rebuilt => &self.cold,
+            },
             Decision::Rebuilt(reason) => &self.rebuilt[reason as usize],
         };
         counter.fetch_add(1, Relaxed);
@@ -102,6 +128,7 @@ impl Decisions {
     pub fn counts(&self) -> impl Iterator<Item = (Temperature, Option<Rebuild>, u64)> {
         let forked = [
             (Temperature::Warm, None, self.warm.load(Relaxed)),
+            (Temperature::Thawed, None, self.thawed.load(Relaxed)),
             (Temperature::Cold, None, self.cold.load(Relaxed)),
         ];
         let rebuilt = Rebuild::ALL.into_iter().map(|reason| {
@@ -247,7 +274,12 @@ mod tests {
     fn every_decision_is_counted_in_its_own_place() {
         let decisions = Decisions::default();
         let rebuilt = Rebuild::ALL.map(Decision::Rebuilt);
-        let forked = [0, 7].map(|cached_tokens| Decision::Forked { cached_tokens });
+        let forked = [(0, 0), (7, 0), (7, 3)].map(|(cached_tokens, thawed_tokens)| {
+            Decision::Forked(Warmth {
+                cached_tokens,
+                thawed_tokens,
+            })
+        });
         for decision in forked.into_iter().chain(rebuilt) {
             let before: Vec<_> = decisions.counts().collect();
             decisions.count(decision);
@@ -258,7 +290,7 @@ mod tests {
             let changed: Vec<_> = changed.map(|(now, _)| now).collect();
             let reason = match decision {
                 Decision::Rebuilt(reason) => Some(reason),
-                Decision::Forked { .. } => None,
+                Decision::Forked(_) => None,
             };
             assert_eq!(changed, [(decision.temperature(), reason, 1)]);
         }

@@ -17,6 +17,7 @@ mod recording;
 mod run;
 mod running;
 mod settings;
+mod snapshots;
 mod window;
 
 pub use continuation::{Decisions, Rebuild, Temperature};
@@ -33,6 +34,7 @@ use running::Running;
 
 use crate::{
     auth::{Caller, Permit},
+    cache::snapshot::Snapshots,
     clock::{Clock, Entropy},
     conversation::{Record, Turn},
     id::ResponseId,
@@ -49,6 +51,7 @@ pub struct Service {
     decisions: Decisions,
     lines: Arc<Lines>,
     running: Arc<Running>,
+    snapshots: Option<Snapshots>,
 }
 
 /// Why a turn did not begin.
@@ -87,6 +90,7 @@ impl Service {
             decisions: Decisions::default(),
             lines: Arc::default(),
             running: Arc::default(),
+            snapshots: None,
         }
     }
 
@@ -172,7 +176,9 @@ impl Service {
     /// As [`Service::response`].
     pub async fn delete(&self, caller: &Caller, id: ResponseId) -> Result<(), LogError> {
         let access = past::readable(caller);
-        self.log.delete(access, past::session_of(id)).await
+        self.log.delete(access, past::session_of(id)).await?;
+        self.forget_snapshot(id).await;
+        Ok(())
     }
 
     /// A part of the visible responses of one owner, or of none: newest first, after the response

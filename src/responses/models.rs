@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::SamplingDefaults;
 use crate::{
+    cache::snapshot::ModelSnapshots,
     dialect::Description,
     engine::EngineHandle,
     grammar::Grammars,
@@ -24,6 +25,8 @@ pub struct ServedModel {
     pub created_at: Timestamp,
     /// Runs it.
     pub engine: EngineHandle,
+    /// Its prefixes on disk, if there are to be any.
+    pub snapshots: Option<ModelSnapshots>,
     /// Its tokenizer.
     pub tokenizer: Tokenizer,
     /// Its chat template; base models have none.

@@ -102,7 +102,10 @@ pub(super) fn prepare(
         }
     };
     let session = beginning(&record, owner, past.as_ref(), &prompt, fork);
+    let cache_scope = cache_scope(caller);
+    let snapshots = model.snapshots.as_ref();
     let job = Job {
+        thaw: snapshots.and_then(|snapshots| snapshots.find(cache_scope, &prompt.tokens)),
         prompt: prompt.tokens,
         max_new_tokens: wanted.map_or(room, |wanted| wanted.min(room)),
         sampling,
@@ -111,7 +114,7 @@ pub(super) fn prepare(
             false => Arc::clone(&model.end_tokens),
         },
         constraint,
-        cache_scope: cache_scope(caller),
+        cache_scope,
         cache_key: record
             .turn
             .labels

@@ -92,6 +92,11 @@ impl Recording {
         self.generated.push(token);
     }
 
+    /// All tokens of the prompt and the answer.
+    pub(super) fn tokens(&self) -> Vec<TokenId> {
+        [self.prompt.as_slice(), &self.generated].concat()
+    }
+
     /// Ends the session; returns when that is durable, with the response if it is to be kept.
     pub(super) async fn end(
         self,

@@ -11,14 +11,16 @@ use tracing::Instrument as _;
 
 use super::{
     CreateError, Prepared, Service, Temperature,
-    continuation::Decision,
+    continuation::{Decision, Warmth},
     prepare::Beginning,
     reader::{Read, Reader},
     recording::Recording,
     running::Place,
+    snapshots::{self, Source},
 };
 use crate::{
     auth::Permit,
+    cache::snapshot::Thaw,
     clock::Clock,
     conversation::{Answer, AnswerEvent, Failure, ItemStatus, Piece, Record, Status, Usage},
     engine::{Finish, GeneratedToken, SubmitError, TokenEvent, TokenStream},
@@ -125,15 +127,22 @@ pub(super) async fn run(
     service.log.check_writable().await?;
     let seed = job.sampling.seed;
     let input_tokens = job.prompt.len() as u64;
+    let snapshot_tokens = job.thaw.as_ref().map_or(0, Thaw::len);
+    let source = Source {
+        model: Arc::clone(&model),
+        scope: job.cache_scope,
+        unstored_ms_max: snapshots::unstored_ms_max(service.log.bounds()),
+    };
     let mut tokens = model.engine.submit(job).map_err(refusal_of)?;
-    let cached_tokens = accepted(&mut tokens).await?;
-    let decision = decision(&session, cached_tokens);
+    let warmth = accepted(&mut tokens).await?;
+    let cached_tokens = warmth.cached_tokens;
+    let decision = decision(&session, warmth);
     let reader = Reader::new(&model, &record.turn, &session.prompt);
     let owner = session.opening.owner.clone();
     let lines = Arc::clone(&service.lines);
     let recording = Recording::begin(&service.log, lines, session, seed).await?;
     if let Some(decision) = decision {
-        tracing::info!(response = %record.id, ?decision, "continuing a response");
+        tracing::info!(response = %record.id, ?decision, snapshot_tokens, "continuing a response");
         service.decisions.count(decision);
     }
     let (sender, events) = mpsc::channel(limits::TURN_EVENTS_MAX);
@@ -150,6 +159,7 @@ pub(super) async fn run(
         record: record.clone(),
         clock: Arc::clone(&service.clock),
         recording,
+        source,
         permit,
         place: service.running.enter(record.id, owner),
         listener: sender,
@@ -165,10 +175,10 @@ pub(super) async fn run(
 }
 
 /// How the prompt of a continuation came to be.
-fn decision(session: &Beginning, cached_tokens: u64) -> Option<Decision> {
+fn decision(session: &Beginning, warmth: Warmth) -> Option<Decision> {
     session.opening.continues?;
     Some(match session.rebuilt {
-        None => Decision::Forked { cached_tokens },
+        None => Decision::Forked(warmth),
         Some(reason) => Decision::Rebuilt(reason),
     })
 }
@@ -181,10 +191,16 @@ fn refusal_of(error: SubmitError) -> CreateError {
     }
 }
 
-/// Waits until the engine has the job; gives the number of tokens it need not read.
-async fn accepted(tokens: &mut TokenStream) -> Result<u64, CreateError> {
+/// Waits until the engine has the job; gives how much it need not read.
+async fn accepted(tokens: &mut TokenStream) -> Result<Warmth, CreateError> {
     match tokens.next().await {
-        Some(TokenEvent::Accepted { cached_tokens }) => Ok(cached_tokens as u64),
+        Some(TokenEvent::Accepted {
+            cached_tokens,
+            thawed_tokens,
+        }) => Ok(Warmth {
+            cached_tokens: cached_tokens as u64,
+            thawed_tokens: thawed_tokens as u64,
+        }),
         Some(TokenEvent::Finished(Finish::Cancelled)) => Err(CreateError::ShuttingDown),
         other => Err(CreateError::Broken(format!(
             "the engine begins a job with {other:?}"
@@ -203,6 +219,7 @@ struct TurnTask {
     record: Record,
     clock: Arc<dyn Clock>,
     recording: Recording,
+    source: Source,
     permit: Option<Arc<Permit>>,
     place: Place,
     listener: mpsc::Sender<TurnEvent>,
@@ -306,10 +323,20 @@ impl TurnTask {
             usage: Some(self.usage),
             ..self.record
         };
-        if let Err(error) = self.recording.end(&ending, &record, ended_at).await {
-            tracing::error!(response = %record.id, %error, "the turn's end could not be stored");
-            record.completed_at = None;
-            record.status = Status::Failed(Failure::Storage);
+        // From its end on the response can be deleted.
+        let snapshot = self.source.announce(&record, ended_at);
+        let snapshot = snapshot.map(|announced| (announced, self.recording.tokens()));
+        match self.recording.end(&ending, &record, ended_at).await {
+            Ok(()) => {
+                if let Some((announced, tokens)) = snapshot {
+                    self.source.order(announced, tokens);
+                }
+            }
+            Err(error) => {
+                tracing::error!(response = %record.id, %error, "the turn's end could not be stored");
+                record.completed_at = None;
+                record.status = Status::Failed(Failure::Storage);
+            }
         }
         self.place.leave(&record);
         // A client that has gone by now has missed the end only.

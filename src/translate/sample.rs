@@ -29,6 +29,7 @@ pub(super) fn record() -> Record {
         stop: Vec::new(),
         ignore_eos: false,
         store: true,
+        keep_prefix: false,
         tools: Arc::new([]),
         skipped_tools: Vec::new(),
         effort: None,

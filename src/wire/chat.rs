@@ -125,7 +125,7 @@ pub struct ChatRequest {
     pub safety_identifier: Option<String>,
     /// Keeps memories of requests that name the same together.
     pub prompt_cache_key: Option<String>,
-    /// No effect.
+    /// `24h` keeps what the model has read of this on disk for a day, even if it is not stored.
     pub prompt_cache_retention: Option<String>,
     /// No effect.
     pub service_tier: Option<String>,

@@ -118,7 +118,7 @@ pub struct CreateRequest {
     pub safety_identifier: Option<String>,
     /// Keeps memories of requests that name the same together; shown again.
     pub prompt_cache_key: Option<String>,
-    /// No effect.
+    /// `24h` keeps what the model has read of this on disk for a day, even if it is not stored.
     pub prompt_cache_retention: Option<String>,
     /// No effect; the response says `default`.
     pub service_tier: Option<String>,

@@ -38,12 +38,13 @@ async fn answer(engine: &EngineHandle, prompt: &[u32]) -> (usize, Vec<GeneratedT
         end_tokens: [].into(),
         cache_scope: CacheScope::default(),
         cache_key: None,
+        thaw: None,
     };
     let mut stream = engine.submit(job).expect("a place");
     let (mut cached, mut tokens) = (0, Vec::new());
     while let Some(event) = stream.next().await {
         match event {
-            TokenEvent::Accepted { cached_tokens } => cached = cached_tokens,
+            TokenEvent::Accepted { cached_tokens, .. } => cached = cached_tokens,
             TokenEvent::Token(token) => tokens.push(token),
             TokenEvent::Finished(_) => {}
         }

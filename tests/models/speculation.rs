@@ -44,6 +44,7 @@ async fn answers(engine: &EngineHandle, prompt: &[u32], length: usize) -> Vec<Ve
             end_tokens: [].into(),
             cache_scope: CacheScope::default(),
             cache_key: None,
+            thaw: None,
         };
         let mut stream = engine.submit(job).expect("a place");
         async move {

@@ -4,6 +4,7 @@ mod bounds;
 mod chain;
 mod failing;
 mod resent;
+mod snapshots;
 mod stored;
 mod truncation;
 

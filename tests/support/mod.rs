@@ -20,6 +20,7 @@ use reqwest::{Response, header::CONTENT_TYPE};
 use serde_json::Value;
 use stemma::{
     auth::Gate,
+    cache::snapshot::Snapshots,
     http::{self, AppState, HttpOptions, Tls},
     responses::{Models, Service},
     session::{LogOptions, SessionLog, memory::MemoryStorage},
@@ -42,6 +43,7 @@ pub(crate) struct Setup {
     pub(crate) entropy: Arc<Entropy>,
     pub(crate) log: SessionLog,
     pub(crate) gate: Arc<Gate>,
+    pub(crate) snapshots: Option<Snapshots>,
 }
 
 impl Default for Setup {
@@ -53,6 +55,7 @@ impl Default for Setup {
             entropy: Arc::default(),
             log: in_memory(),
             gate: Arc::new(Gate::open(false)),
+            snapshots: None,
         }
     }
 }
@@ -83,8 +86,9 @@ impl Setup {
         let models = Models::new(models).expect("models with different names");
         let clock = Arc::new(fakes::Clock);
         let service = Service::new(models, self.log, clock, self.entropy);
+        let service = Arc::new(service.with_snapshots(self.snapshots));
         let state = AppState::new(
-            Arc::new(service),
+            Arc::clone(&service),
             self.gate,
             self.options,
             Arc::new(Entropy::default()),
@@ -97,6 +101,7 @@ impl Setup {
         };
         let served = http::serve(listener, tls, state, signal, self.shutdown_grace);
         TestApp {
+            service,
             url: format!("http://{address}"),
             client: reqwest::Client::new(),
             memories,
@@ -108,6 +113,7 @@ impl Setup {
 
 /// A running server.
 pub(crate) struct TestApp {
+    pub(crate) service: Arc<Service>,
     pub(crate) url: String,
     pub(crate) client: reqwest::Client,
     memories: Vec<Arc<AtomicUsize>>,

@@ -8,6 +8,7 @@ use std::{
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 use stemma::{
+    cache::snapshot::Snapshots,
     dialect::Description,
     engine::{self, EngineOptions, scripted::ScriptedExecutor},
     grammar::Grammars,
@@ -32,6 +33,7 @@ pub(crate) struct Script {
     pub(crate) defaults: SamplingDefaults,
     pub(crate) max_output_tokens: Option<u64>,
     pub(crate) lenient_tool_calls: bool,
+    pub(crate) snapshots: Option<Snapshots>,
     tokenizer: Tokenizer,
 }
 
@@ -75,6 +77,7 @@ impl Script {
             defaults: SamplingDefaults::default(),
             max_output_tokens: None,
             lenient_tool_calls: false,
+            snapshots: None,
             tokenizer,
         }
     }
@@ -106,10 +109,14 @@ impl Script {
         let template = self
             .template
             .map(|source| compile(source).expect("a template"));
+        let engine = engine::start(self.engine, move || Ok(executor)).expect("an engine");
         ServedModel {
             id: self.id,
             created_at: Timestamp::constant(1_750_000_000, 0),
-            engine: engine::start(self.engine, move || Ok(executor)).expect("an engine"),
+            snapshots: self
+                .snapshots
+                .and_then(|snapshots| Some(snapshots.of_model(&[7; 32], engine.kv_format()?))),
+            engine,
             dialect: Description::of(template.as_ref(), &tokenizer),
             lenient_tool_calls: self.lenient_tool_calls,
             template: template.map(Arc::new),

@@ -31,7 +31,11 @@ impl<K: KvMemory> Sequence<K> {
         self.share(cache);
         self.accepted = true;
         let cached_tokens = self.cached();
-        self.events.emit(TokenEvent::Accepted { cached_tokens });
+        let before_thaw = self.before_thaw.unwrap_or(cached_tokens);
+        self.events.emit(TokenEvent::Accepted {
+            cached_tokens,
+            thawed_tokens: cached_tokens.saturating_sub(before_thaw),
+        });
         cached_tokens
     }
 

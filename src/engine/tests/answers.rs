@@ -111,6 +111,7 @@ fn noisy(seed: u32) -> Job {
         end_tokens: [0].into(),
         cache_scope: CacheScope::default(),
         cache_key: None,
+        thaw: None,
     }
 }
 

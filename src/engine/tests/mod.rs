@@ -10,6 +10,7 @@ mod noise;
 mod reuse;
 mod schedules;
 mod sharing;
+mod snapshots;
 mod speculation;
 
 use std::{
@@ -57,6 +58,7 @@ fn job(prompt: impl IntoIterator<Item = TokenId>) -> Job {
         end_tokens: [END].into(),
         cache_scope: CacheScope::default(),
         cache_key: None,
+        thaw: None,
     }
 }
 
@@ -70,6 +72,7 @@ fn copy_of(job: &Job) -> Job {
         end_tokens: Arc::clone(&job.end_tokens),
         cache_scope: job.cache_scope,
         cache_key: job.cache_key,
+        thaw: None,
     }
 }
 
@@ -90,7 +93,7 @@ async fn read(mut stream: TokenStream) -> (Vec<TokenId>, Finish) {
 /// Reads the first event: how many tokens of the prompt were cached.
 async fn accepted(stream: &mut TokenStream) -> usize {
     match next(stream).await {
-        Some(TokenEvent::Accepted { cached_tokens }) => cached_tokens,
+        Some(TokenEvent::Accepted { cached_tokens, .. }) => cached_tokens,
         other => panic!("not accepted first: {other:?}"),
     }
 }

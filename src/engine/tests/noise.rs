@@ -1,11 +1,11 @@
 //! A model whose logits depend on every token before, so that a token lost, repeated, misplaced or
 //! read from another sequence changes the answer.
 
-use std::{cell::RefCell, rc::Rc};
+use std::{cell::RefCell, ops::Range, rc::Rc};
 
 use crate::{
     id::TokenId,
-    model::exec::{ExecError, Executor, KvMemory, Slot},
+    model::exec::{ExecError, Executor, FrozenKv, KvElementType, KvFormat, KvMemory, Slot},
 };
 
 /// Vocabulary of the model.
@@ -58,6 +58,43 @@ impl KvMemory for NoiseKv {
             len,
         }
     }
+
+    fn frozen(&self, tokens: Range<usize>) -> Option<Box<dyn FrozenKv>> {
+        Some(Box::new(FrozenTokens {
+            first: tokens.start,
+            tokens: self.tokens()[tokens].to_vec(),
+        }))
+    }
+
+    fn thaw(&mut self, tokens: usize, bytes: &[u8]) -> Result<(), ExecError> {
+        let read: Vec<TokenId> = bytes.chunks_exact(8).map(token_of).collect();
+        assert_eq!((read.len(), bytes.len()), (tokens, 8 * tokens));
+        self.extend(&read);
+        Ok(())
+    }
+}
+
+/// Half of a token is its key, half its value.
+struct FrozenTokens {
+    first: usize,
+    tokens: Vec<TokenId>,
+}
+
+impl FrozenKv for FrozenTokens {
+    fn write(&self, tokens: Range<usize>, out: &mut Vec<u8>) {
+        for token in &self.tokens[tokens.start - self.first..tokens.end - self.first] {
+            out.extend((token / 8).to_le_bytes());
+            out.extend((token % 8).to_le_bytes());
+        }
+    }
+}
+
+fn token_of(both: &[u8]) -> TokenId {
+    let [key, value] = [&both[..4], &both[4..]].map(|half| {
+        let half: [u8; 4] = half.try_into().expect("four bytes");
+        TokenId::from_le_bytes(half)
+    });
+    key * 8 + value
 }
 
 impl Executor for NoiseExecutor {
@@ -80,6 +117,16 @@ impl Executor for NoiseExecutor {
             buffer: Rc::default(),
             len: 0,
         }
+    }
+
+    fn kv_format(&self) -> Option<KvFormat> {
+        Some(KvFormat {
+            layers: 1,
+            heads: 1,
+            head_dim: 1,
+            element: KvElementType::F32,
+            made_by: "noise".to_owned(),
+        })
     }
 
     fn step(

@@ -250,7 +250,7 @@ impl Draws {
 
 /// A job for [`NoiseExecutor`] that often begins as another did, and sometimes goes on from its
 /// answer.
-fn drawn(draws: &mut Draws, known: &[Vec<TokenId>]) -> Job {
+pub(super) fn drawn(draws: &mut Draws, known: &[Vec<TokenId>]) -> Job {
     let mut prompt = match known {
         [] => Vec::new(),
         _ => known[draws.below(known.len() as u32) as usize].clone(),

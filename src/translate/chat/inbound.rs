@@ -61,6 +61,7 @@ pub fn chat(mut request: ChatRequest, unsupported: UnsupportedTools) -> Result<C
         stop: inbound::stop(request.stop)?,
         ignore_eos: request.ignore_eos.unwrap_or(false),
         store: false,
+        keep_prefix: inbound::keeps_prefix(request.prompt_cache_retention.as_deref()),
         raw: None,
         truncation: Truncation::Disabled,
         previous: None,

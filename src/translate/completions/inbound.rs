@@ -74,6 +74,7 @@ pub fn completions(request: CompletionRequest) -> Result<Completions, Refusal> {
         stop: stop.clone(),
         ignore_eos: request.ignore_eos.unwrap_or(false),
         store: false,
+        keep_prefix: false,
         tools: Arc::new([]),
         skipped_tools: Vec::new(),
         effort: None,

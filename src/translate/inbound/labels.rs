@@ -32,6 +32,11 @@ pub(in crate::translate) fn labels(
     })
 }
 
+/// Whether `prompt_cache_retention` asks for more than memory. Other values say nothing.
+pub(in crate::translate) fn keeps_prefix(retention: Option<&str>) -> bool {
+    retention == Some("24h")
+}
+
 fn check_pair(key: &str, value: &Value) -> Result<(), Refusal> {
     if key.chars().count() > METADATA_KEY_CHARS_MAX {
         let message =

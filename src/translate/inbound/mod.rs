@@ -10,7 +10,7 @@ mod template_args;
 mod tools;
 
 pub(super) use input::{items, named};
-pub(super) use labels::labels;
+pub(super) use labels::{keeps_prefix, labels};
 pub(super) use parts::parts;
 pub(super) use sampling::{SamplingFields, wishes};
 pub(super) use template_args::effort;
@@ -63,6 +63,7 @@ pub fn turn(mut request: CreateRequest, unsupported: UnsupportedTools) -> Result
         stop: stop(request.stop)?,
         ignore_eos: request.ignore_eos.unwrap_or(false),
         store: request.store.unwrap_or(true),
+        keep_prefix: keeps_prefix(request.prompt_cache_retention.as_deref()),
         previous: previous(request.previous_response_id.as_deref())?,
         items: items(request.input)?,
         raw: None,

@@ -5,4 +5,5 @@ mod heard;
 mod kill;
 mod power_cut;
 mod server;
+mod thaw;
 mod writers;

@@ -1,0 +1,288 @@
+//! Which snapshots there are, what builds on what, and which go first; pure.
+//!
+//! A snapshot holds the tokens that its base lacks, so it is of use only while that is there. One
+//! whose response is deleted stays as a trunk while others build on it, as sessions do.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::{
+    Keep, SnapshotId,
+    digest::{Realm, Rolling},
+    format::Header,
+};
+use crate::id::TokenId;
+
+/// One snapshot.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub(super) header: Header,
+    /// Size of its file.
+    pub(super) bytes: u64,
+    pub(super) last_use_ms: i64,
+    /// Its response is deleted; only those that build on it are of use.
+    pub(super) is_trunk: bool,
+    /// How many build on it, those included that are being written.
+    dependents: usize,
+}
+
+/// What must be done to a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Change {
+    /// It goes.
+    Remove {
+        /// Whose it is.
+        id: SnapshotId,
+        /// Whether it was a trunk.
+        is_trunk: bool,
+    },
+    /// It is a trunk from now on.
+    MakeTrunk(SnapshotId),
+}
+
+/// All snapshots of a folder.
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    entries: HashMap<SnapshotId, Entry>,
+    /// By how many tokens they hold with their bases.
+    ends: HashMap<Realm, BTreeMap<usize, Vec<SnapshotId>>>,
+    bytes: u64,
+}
+
+impl Entry {
+    pub(super) fn new(header: Header, bytes: u64, last_use_ms: i64, is_trunk: bool) -> Self {
+        Self {
+            header,
+            bytes,
+            last_use_ms,
+            is_trunk,
+            dependents: 0,
+        }
+    }
+}
+
+impl Index {
+    /// An index of what is found in a folder, and what is to be done with what is of no use.
+    pub(super) fn of(found: Vec<Entry>) -> (Self, Vec<Change>) {
+        let mut index = Self::default();
+        let mut bases = HashMap::<SnapshotId, usize>::new();
+        for entry in &found {
+            if let Some(base) = entry.header.base {
+                *bases.entry(base).or_default() += 1;
+            }
+        }
+        for mut entry in found {
+            entry.dependents = bases.get(&entry.header.id).copied().unwrap_or(0);
+            index.put(entry);
+        }
+        let broken = |entry: &&Entry| !index.has_base(entry);
+        let broken = index.entries.values().filter(broken);
+        let broken: Vec<SnapshotId> = broken.map(|entry| entry.header.id).collect();
+        let mut changes: Vec<Change> = broken.iter().flat_map(|&id| index.discard(id)).collect();
+        let idle = index.entries.values().filter(|entry| entry.is_idle());
+        let idle: Vec<SnapshotId> = idle.map(|entry| entry.header.id).collect();
+        changes.extend(idle.iter().flat_map(|&id| index.remove(id)));
+        (index, changes)
+    }
+
+    fn has_base(&self, entry: &Entry) -> bool {
+        let Some(base) = entry.header.base else {
+            return entry.header.tokens.start == 0;
+        };
+        self.entries.get(&base).is_some_and(|base| {
+            base.header.realm == entry.header.realm
+                && base.header.tokens.end == entry.header.tokens.start
+        })
+    }
+
+    /// Takes in a snapshot whose base is [held](Self::hold).
+    pub(super) fn put(&mut self, entry: Entry) {
+        let header = &entry.header;
+        let ends = self.ends.entry(header.realm).or_default();
+        ends.entry(header.tokens.end).or_default().push(header.id);
+        self.bytes += entry.bytes;
+        self.entries.insert(header.id, entry);
+    }
+
+    /// Number of snapshots and their bytes.
+    pub(super) fn size(&self) -> (usize, u64) {
+        (self.entries.len(), self.bytes)
+    }
+
+    /// Number of snapshots that are of none of these models.
+    pub(super) fn foreign(&self, models: &[[u8; 32]]) -> usize {
+        let is_foreign = |entry: &&Entry| !models.contains(&entry.header.realm.model);
+        self.entries.values().filter(is_foreign).count()
+    }
+
+    pub(super) fn get(&self, id: SnapshotId) -> Option<&Entry> {
+        self.entries.get(&id)
+    }
+
+    /// The ids of those that are kept with their responses and are not trunks.
+    pub(super) fn of_responses(&self) -> Vec<SnapshotId> {
+        let kept = |entry: &&Entry| entry.header.keep == Keep::WithResponse && !entry.is_trunk;
+        let entries = self.entries.values().filter(kept);
+        entries.map(|entry| entry.header.id).collect()
+    }
+
+    /// The snapshot of the longest prefix of `tokens` that any of the realm is of; trunks only for
+    /// those that are to build on them.
+    pub(super) fn longest(
+        &self,
+        realm: Realm,
+        tokens: &[TokenId],
+        with_trunks: bool,
+    ) -> Option<SnapshotId> {
+        let ends = self.ends.get(&realm)?.range(..=tokens.len());
+        let (mut rolling, mut read, mut longest) = (Rolling::new(), 0, None);
+        for (&end, ids) in ends {
+            tokens[read..end].iter().for_each(|&id| rolling.push(id));
+            read = end;
+            let found = ids.iter().find(|id| {
+                let entry = self.entries.get(id);
+                entry.is_some_and(|entry| {
+                    entry.header.rolling == rolling.value() && (with_trunks || !entry.is_trunk)
+                })
+            });
+            longest = found.copied().or(longest);
+        }
+        longest
+    }
+
+    /// A snapshot and all that it builds on, that of the first tokens first.
+    pub(super) fn chain(&self, id: SnapshotId) -> Vec<&Entry> {
+        let mut chain = Vec::new();
+        let mut next = Some(id);
+        while let Some(entry) = next.and_then(|id| self.entries.get(&id)) {
+            chain.push(entry);
+            next = entry.header.base;
+        }
+        chain.reverse();
+        chain
+    }
+
+    /// Marks a snapshot and what it builds on as used.
+    pub(super) fn touch(&mut self, id: SnapshotId, now_ms: i64) {
+        let mut next = Some(id);
+        while let Some(entry) = next.and_then(|id| self.entries.get_mut(&id)) {
+            entry.last_use_ms = entry.last_use_ms.max(now_ms);
+            next = entry.header.base;
+        }
+    }
+
+    /// Keeps a snapshot for one that will build on it; false if it has gone.
+    pub(super) fn hold(&mut self, id: SnapshotId) -> bool {
+        let entry = self.entries.get_mut(&id);
+        entry.map(|entry| entry.dependents += 1).is_some()
+    }
+
+    /// Gives up what was held.
+    pub(super) fn release(&mut self, id: SnapshotId) -> Vec<Change> {
+        let Some(entry) = self.entries.get_mut(&id) else {
+            return Vec::new();
+        };
+        entry.dependents = entry.dependents.saturating_sub(1);
+        match entry.is_idle() {
+            true => self.remove(id),
+            false => Vec::new(),
+        }
+    }
+
+    /// Forgets the snapshot of a response that is deleted.
+    pub(super) fn forget(&mut self, id: SnapshotId) -> Vec<Change> {
+        match self.entries.get_mut(&id) {
+            Some(entry) if entry.dependents > 0 => {
+                let was_trunk = std::mem::replace(&mut entry.is_trunk, true);
+                Vec::from_iter((!was_trunk).then_some(Change::MakeTrunk(id)))
+            }
+            Some(_) => self.remove(id),
+            None => Vec::new(),
+        }
+    }
+
+    /// Drops a snapshot that cannot be used, and all that build on it.
+    pub(super) fn discard(&mut self, id: SnapshotId) -> Vec<Change> {
+        let dependents = self.entries.values();
+        let dependents = dependents.filter(|entry| entry.header.base == Some(id));
+        let dependents: Vec<SnapshotId> = dependents.map(|entry| entry.header.id).collect();
+        let mut changes = self.remove(id);
+        for dependent in dependents {
+            changes.extend(self.discard(dependent));
+        }
+        changes
+    }
+
+    /// Removes snapshots, the least recently used first and of a line the last first, until so many
+    /// bytes are left at most. What is held stays.
+    pub(super) fn shrink(&mut self, bytes_max: u64) -> Vec<Change> {
+        let mut changes = Vec::new();
+        while self.bytes > bytes_max {
+            let Some((_, id)) = self.oldest() else { break };
+            changes.extend(self.remove(id));
+        }
+        changes
+    }
+
+    /// Removes what was last used before a moment, and what was to be kept until now.
+    pub(super) fn expire(&mut self, used_before_ms: i64, now_ms: i64) -> Vec<Change> {
+        let outlived = |entry: &&Entry| match entry.header.keep {
+            Keep::UntilMs(until_ms) => until_ms <= now_ms && !entry.is_trunk,
+            Keep::WithResponse => false,
+        };
+        let outlived = self.entries.values().filter(outlived);
+        let outlived: Vec<SnapshotId> = outlived.map(|entry| entry.header.id).collect();
+        let mut changes: Vec<Change> = outlived.iter().flat_map(|&id| self.forget(id)).collect();
+        while let Some((last_use_ms, id)) = self.oldest()
+            && last_use_ms < used_before_ms
+        {
+            changes.extend(self.remove(id));
+        }
+        changes
+    }
+
+    /// The least recently used one that nothing builds on.
+    fn oldest(&self) -> Option<(i64, SnapshotId)> {
+        let ends = self.entries.values().filter(|entry| entry.dependents == 0);
+        ends.map(|entry| (entry.last_use_ms, entry.header.id)).min()
+    }
+
+    /// Removes one, and then what was kept for it only.
+    fn remove(&mut self, id: SnapshotId) -> Vec<Change> {
+        let mut changes = Vec::new();
+        let mut next = Some(id);
+        while let Some(entry) = next.and_then(|id| self.entries.remove(&id)) {
+            let header = &entry.header;
+            self.bytes -= entry.bytes;
+            if let Some(ends) = self.ends.get_mut(&header.realm) {
+                if let Some(ids) = ends.get_mut(&header.tokens.end) {
+                    ids.retain(|other| *other != header.id);
+                    if ids.is_empty() {
+                        ends.remove(&header.tokens.end);
+                    }
+                }
+                if ends.is_empty() {
+                    self.ends.remove(&header.realm);
+                }
+            }
+            changes.push(Change::Remove {
+                id: header.id,
+                is_trunk: entry.is_trunk,
+            });
+            next = header.base.filter(|base| {
+                let base = self.entries.get_mut(base);
+                base.is_some_and(|base| {
+                    base.dependents = base.dependents.saturating_sub(1);
+                    base.is_idle()
+                })
+            });
+        }
+        changes
+    }
+}
+
+impl Entry {
+    /// Whether nothing needs it.
+    fn is_idle(&self) -> bool {
+        self.is_trunk && self.dependents == 0
+    }
+}

@@ -1,0 +1,323 @@
+//! Prefixes of key/value memory on disk, so that a conversation is warm again after a restart.
+//!
+//! Everything here is derived: the session log is the truth, and a snapshot that is missing, damaged
+//! or another model's only means that tokens are read again. [`format`] says what is in a file,
+//! [`index`] which files there are and which go first, [`folder`] where they lie; one thread
+//! [writes](writer), a few [read](reader), and nobody waits for either but who wants what is read.
+
+mod counters;
+mod digest;
+mod folder;
+mod format;
+mod index;
+mod inspect;
+mod order;
+mod reader;
+mod thaw;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::HashMap,
+    fmt,
+    path::PathBuf,
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+        mpsc::SyncSender,
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use sha2::{Digest as _, Sha256};
+
+pub use counters::{Dropped, SnapshotStats};
+pub use inspect::{Inspection, inspect};
+pub use order::{Announced, Order};
+pub use thaw::{Piece, Thaw};
+
+use self::{
+    counters::Counters,
+    digest::Realm,
+    folder::Folder,
+    format::Shape,
+    index::{Change, Index},
+    reader::Read,
+    writer::Write,
+};
+use super::CacheScope;
+use crate::{clock::Clock, id::TokenId, model::exec::KvFormat};
+
+/// Names a snapshot: the bits of the id of the response whose turn it ends with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SnapshotId(pub u128);
+
+impl fmt::Display for SnapshotId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+/// How long a snapshot is kept, if it is used meanwhile and there is room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// As long as its response.
+    WithResponse,
+    /// Until this moment, in milliseconds since 1970.
+    UntilMs(i64),
+}
+
+/// Where snapshots lie and how many.
+#[derive(Clone)]
+pub struct SnapshotOptions {
+    /// The folder, made when there is something to put into it.
+    pub folder: PathBuf,
+    /// Most bytes of all files.
+    pub bytes_max: u64,
+    /// A snapshot that was not used for so long goes; `None` for never.
+    pub age_ms_max: Option<i64>,
+    /// Space that is left on the disk.
+    pub free_bytes_min: u64,
+    /// Whether prompts go on from snapshots even where computing is estimated to be faster, as tests
+    /// want it, whose models take no time.
+    pub reads_always: bool,
+    /// Tells when snapshots were used.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// The snapshots in a folder; clones are the same.
+#[derive(Clone)]
+pub struct Snapshots {
+    handle: Handle,
+    writer: Arc<Mutex<Option<JoinHandle<()>>>>,
+}
+
+/// The snapshots of one model.
+#[derive(Clone)]
+pub struct ModelSnapshots {
+    handle: Handle,
+    model: [u8; 32],
+    shape: Shape,
+}
+
+/// What all threads share, and the ways to those that work. They end when the last handle goes.
+#[derive(Clone)]
+struct Handle {
+    shared: Arc<Shared>,
+    writes: SyncSender<Write>,
+    reads: SyncSender<Read>,
+}
+
+struct Shared {
+    options: SnapshotOptions,
+    folder: Folder,
+    /// Held by who changes files, and taken before `state`, so that files and index agree while nobody
+    /// who only looks waits for the disk.
+    disk: Mutex<()>,
+    state: Mutex<State>,
+    /// Notified when the folder has been looked through.
+    scanned: Condvar,
+    counters: Counters,
+    /// Whether the last write failed: one line tells of a disk that stays full.
+    is_in_trouble: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    index: Index,
+    /// Whether the folder has been looked through.
+    is_scanned: bool,
+    /// Those on their way to the disk, and whether they have become unwanted meanwhile.
+    pending: HashMap<SnapshotId, bool>,
+}
+
+/// Until a folder on a slow disk has been looked through, prompts are read instead.
+const SCAN_PATIENCE: Duration = Duration::from_secs(5);
+
+impl Snapshots {
+    /// Starts to look through the folder, on the thread that writes.
+    ///
+    /// # Errors
+    /// When a thread cannot be started.
+    pub fn open(options: SnapshotOptions) -> Result<Self, String> {
+        let (writes, to_write) = writer::queue();
+        let (reads, to_read) = reader::queue();
+        let shared = Arc::new(Shared {
+            folder: Folder::new(options.folder.clone()),
+            options,
+            disk: Mutex::default(),
+            state: Mutex::default(),
+            scanned: Condvar::new(),
+            counters: Counters::default(),
+            is_in_trouble: AtomicBool::new(false),
+        });
+        let started = writer::start(&shared, to_write)
+            .and_then(|writer| reader::start(&shared, to_read).map(|()| writer));
+        let writer = started
+            .map_err(|error| format!("a thread for snapshots cannot be started: {error}"))?;
+        Ok(Self {
+            handle: Handle {
+                shared,
+                writes,
+                reads,
+            },
+            writer: Arc::new(Mutex::new(Some(writer))),
+        })
+    }
+
+    /// Those of a model, which `files` tells from others by all that its weights depend on.
+    #[must_use]
+    pub fn of_model(&self, files: &[u8; 32], format: &KvFormat) -> ModelSnapshots {
+        let mut hasher = Sha256::new();
+        hasher.update(files);
+        hasher.update(format!("{format:?}"));
+        ModelSnapshots {
+            handle: self.handle.clone(),
+            model: hasher.finalize().into(),
+            shape: Shape {
+                layers: format.layers,
+                heads: format.heads,
+                head_dim: format.head_dim,
+                element: format.element,
+            },
+        }
+    }
+
+    /// Says in the log how many there are of other models than these.
+    pub fn tell_foreign<'a>(&self, models: impl Iterator<Item = &'a ModelSnapshots>) {
+        let models: Vec<[u8; 32]> = models.map(|model| model.model).collect();
+        let files = self.handle.shared.scanned_state().index.foreign(&models);
+        if files > 0 {
+            tracing::info!(
+                files,
+                "passing over snapshots of other models, types of numbers or instructions"
+            );
+        }
+    }
+
+    /// Removes the snapshot of a response that is deleted, also one that is still to be written. What
+    /// others build on stays until the last of them goes. Touches the disk.
+    pub fn forget(&self, id: SnapshotId) {
+        self.handle.shared.change(|state| {
+            if let Some(unwanted) = state.pending.get_mut(&id) {
+                *unwanted = true;
+            }
+            state.index.forget(id)
+        });
+    }
+
+    /// Removes what has outlived its time, and what belongs to responses of which `is_there` says that
+    /// they are not there. Touches the disk.
+    pub fn sweep(&self, is_there: impl Fn(SnapshotId) -> bool) {
+        let shared = &self.handle.shared;
+        let ids = shared.scanned_state().index.of_responses();
+        for id in ids {
+            if !is_there(id) {
+                self.forget(id);
+            }
+        }
+        let now_ms = shared.now_ms();
+        let age_ms_max = shared.options.age_ms_max;
+        let used_before_ms = age_ms_max.map_or(i64::MIN, |age_ms| now_ms.saturating_sub(age_ms));
+        let expired = shared.change(|state| state.index.expire(used_before_ms, now_ms));
+        shared.counters.evicted(expired);
+    }
+
+    /// What there is and what was done since the start.
+    #[must_use]
+    pub fn stats(&self) -> SnapshotStats {
+        let shared = &self.handle.shared;
+        let (files, bytes) = shared.state().index.size();
+        SnapshotStats {
+            files: files as u64,
+            bytes,
+            ..shared.counters.stats()
+        }
+    }
+
+    /// Writes what waits, and then no more. Waits for that.
+    pub fn close(&self) {
+        // A full queue has room again soon; the writer takes one after the other.
+        let _ = self.handle.writes.send(Write::Stop);
+        if let Some(writer) = lock(&self.writer).take() {
+            let _ = writer.join();
+        }
+    }
+}
+
+impl ModelSnapshots {
+    /// What of a prompt can be had from snapshots; at least its last token is left to be read.
+    #[must_use]
+    pub fn find(&self, scope: CacheScope, prompt: &[TokenId]) -> Option<Thaw> {
+        let (_, tokens) = prompt.split_last()?;
+        let realm = self.realm(scope);
+        let state = self.handle.shared.scanned_state();
+        let id = state.index.longest(realm, tokens, false)?;
+        let chain = state.index.chain(id);
+        Some(Thaw::new(&self.handle, realm, self.shape, &chain))
+    }
+
+    /// Says that the turn of this response is about to end and that its snapshot will be wanted. To be
+    /// called before anybody can delete the response.
+    #[must_use]
+    pub fn announce(&self, id: SnapshotId, scope: CacheScope, keep: Keep) -> Announced {
+        Announced::new(self, id, scope, keep)
+    }
+
+    fn realm(&self, scope: CacheScope) -> Realm {
+        Realm {
+            model: self.model,
+            scope,
+        }
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    /// The state once the folder has been looked through, or after a while.
+    fn scanned_state(&self) -> MutexGuard<'_, State> {
+        let waits = |state: &mut State| !state.is_scanned;
+        let waited = self
+            .scanned
+            .wait_timeout_while(self.state(), SCAN_PATIENCE, waits);
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Changes the index, and then the files. Gives the number of files that changed.
+    fn change(&self, act: impl FnOnce(&mut State) -> Vec<Change>) -> usize {
+        let _disk = lock(&self.disk);
+        let changes = act(&mut self.state());
+        self.folder.apply(&changes);
+        changes.len()
+    }
+
+    /// Says why there is no snapshot, once until there is one again.
+    fn complain(&self, why: &dyn fmt::Display) {
+        let folder = self.folder.path().display();
+        if !self.is_in_trouble.swap(true, Ordering::Relaxed) {
+            tracing::warn!(%why, %folder, "snapshots cannot be written");
+        }
+    }
+
+    fn now_ms(&self) -> i64 {
+        self.options.clock.now().as_millisecond()
+    }
+
+    /// Drops a snapshot that turned out to be of no use, and those that build on it.
+    fn discard(&self, id: SnapshotId, why: &str) {
+        tracing::warn!(snapshot = %id, why, "passing over a snapshot that cannot be used");
+        self.counters.unusable();
+        self.change(|state| state.index.discard(id));
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing that holds these can panic half-way.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

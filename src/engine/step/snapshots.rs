@@ -1,0 +1,247 @@
+//! Snapshots from the engine's side: memories handed over to be written, and prompts whose beginning
+//! is read from them instead of being run.
+//!
+//! While others run, each step takes in one piece of what has been read, so that nobody waits long.
+
+use std::{
+    sync::mpsc::{Receiver, TryRecvError},
+    time::Duration,
+};
+
+use super::{Decision, Engine, Sequence};
+use crate::{
+    cache::{
+        CacheScope, Lease,
+        snapshot::{Order, Piece},
+    },
+    engine::{Finish, sequence::Submission},
+    id::TokenId,
+    model::exec::{Executor, KvFormat, KvMemory},
+};
+
+/// Jobs whose prompts' beginning is being read.
+pub(super) struct Thawing<K> {
+    /// At least one while anybody waits; those behind the first came while it was being read.
+    submissions: Vec<Submission>,
+    scope: CacheScope,
+    /// The beginning.
+    tokens: Vec<TokenId>,
+    /// What there is of it so far.
+    kv: K,
+    /// While it shares with a memory in the cache.
+    _lease: Option<Lease>,
+    pieces: Receiver<Piece>,
+}
+
+/// What became of one in a step.
+enum Progress {
+    /// Nothing new.
+    Waits,
+    /// More is there, and more is to come.
+    GoesOn,
+    /// There is all that there will be.
+    Done,
+}
+
+/// Steps with fewer prompt tokens tell nothing of how long many take.
+const TIMED_TOKENS_MIN: usize = 32;
+
+impl<K> Thawing<K> {
+    /// Reports how the jobs ended.
+    pub(super) fn finish(&mut self, finish: &Finish) {
+        for submission in &mut self.submissions {
+            submission.events.finish(finish.clone());
+        }
+    }
+
+    /// Drops the jobs whose readers have gone. Returns whether any is left.
+    fn is_wanted(&mut self) -> bool {
+        self.submissions
+            .retain(|submission| !submission.events.is_closed());
+        !self.submissions.is_empty()
+    }
+}
+
+impl<E: Executor> Engine<E> {
+    /// What the bytes of keys and values mean.
+    pub(in crate::engine) fn kv_format(&self) -> Option<KvFormat> {
+        self.executor.kv_format()
+    }
+
+    /// Hands over the keys and values of a sequence that has ended. The last token of an answer that was
+    /// cut is not in memory.
+    pub(in crate::engine) fn freeze(&mut self, order: Order) {
+        self.retire_abandoned();
+        let kv = self.cache.look(order.scope(), order.tokens());
+        let kv = kv
+            .map(|(kv, _)| kv)
+            .filter(|kv| kv.len() + 1 >= order.tokens().len() && kv.len() > order.start());
+        let frozen = kv.and_then(|kv| Some((kv.frozen(order.start()..kv.len())?, kv.len())));
+        match frozen {
+            Some((frozen, len)) => order.deliver(frozen, len),
+            None => order.decline(),
+        }
+    }
+
+    /// Begins to read the beginning of a prompt from snapshots; gives the job back where that is not
+    /// worth it.
+    pub(in crate::engine) fn begin_thaw(
+        &mut self,
+        mut submission: Submission,
+    ) -> Option<Submission> {
+        let Some(thaw) = submission.job.thaw.take() else {
+            return Some(submission);
+        };
+        let (scope, prompt) = (submission.job.cache_scope, &submission.job.prompt);
+        let Some(beginning) = prompt.get(..thaw.len()) else {
+            return Some(submission);
+        };
+        let (kv, lease) = match self.cache.look(scope, beginning) {
+            Some((kv, lease)) => (kv, Some(lease)),
+            None => (self.executor.new_kv(), None),
+        };
+        let known = kv.len();
+        let nanos = self.stats.nanos_per_prefilled_token;
+        let compute = (nanos > 0).then(|| Duration::from_nanos(nanos));
+        if !thaw.pays(known, compute) {
+            return Some(submission);
+        }
+        let same = |thawing: &&mut Thawing<E::Kv>| {
+            thawing.scope == scope && thawing.tokens.starts_with(beginning)
+        };
+        if let Some(same) = self.thawing.iter_mut().find(same) {
+            submission.before_thaw = Some(known);
+            same.submissions.push(submission);
+            return None;
+        }
+        if !self.has_room(beginning.len()) {
+            tracing::info!(tokens = beginning.len(), "there is no memory to thaw into");
+            return Some(submission);
+        }
+        let waker = self.waker.clone();
+        let tokens = beginning.to_vec();
+        let Some(pieces) = thaw.start(prompt, known, move || waker.wake_by_ref()) else {
+            tracing::info!(tokens = tokens.len(), "too much is being thawed already");
+            return Some(submission);
+        };
+        submission.before_thaw = Some(known);
+        self.thawing.push(Thawing {
+            submissions: vec![submission],
+            scope,
+            tokens,
+            kv,
+            _lease: lease,
+            pieces,
+        });
+        None
+    }
+
+    /// Tokens that the prompts being read from snapshots have or will have in memory.
+    pub(super) fn thawing_tokens(&self) -> usize {
+        self.thawing
+            .iter()
+            .map(|thawing| thawing.tokens.len())
+            .sum()
+    }
+
+    /// Whether so many more tokens fit beside all that is held, and then into the cache.
+    fn has_room(&self, tokens: usize) -> bool {
+        let held: usize = self.sequences.iter().map(Sequence::held).sum();
+        let all = held + self.thawing_tokens() + tokens;
+        all <= self.limits.kv_tokens_max
+            && tokens * self.executor.kv_bytes_per_token() <= self.cache.bytes_max()
+    }
+
+    /// Takes in what has been read of snapshots: all where nobody runs, else a piece for each prompt.
+    /// Prompts of which all is there become sequences. Where sequences have come to need the memory,
+    /// the youngest prompts are read by the model after all. Returns whether anything happened.
+    pub(super) fn thaw(&mut self) -> bool {
+        let mut happened = false;
+        while !self.thawing.is_empty() && !self.has_room(0) {
+            let youngest = self.thawing.pop();
+            let submissions = youngest.into_iter().flat_map(|it| it.submissions);
+            submissions.for_each(|submission| self.enter(submission));
+            happened = true;
+        }
+        let is_alone = self.sequences.is_empty();
+        let mut thawing = std::mem::take(&mut self.thawing);
+        thawing.retain_mut(Thawing::is_wanted);
+        for mut thawing in thawing {
+            match thawing.take_in(is_alone) {
+                Progress::Done => self.enter_thawed(thawing),
+                Progress::GoesOn => self.thawing.push(thawing),
+                Progress::Waits => {
+                    self.thawing.push(thawing);
+                    continue;
+                }
+            }
+            happened = true;
+        }
+        happened
+    }
+
+    fn enter_thawed(&mut self, thawing: Thawing<E::Kv>) {
+        let Thawing {
+            submissions,
+            scope,
+            tokens,
+            kv,
+            ..
+        } = thawing;
+        let key = submissions.first().and_then(|first| first.job.cache_key);
+        let tokens = &tokens[..kv.len()];
+        // Whoever goes on from it finds it in the cache.
+        let _ = self.cache.insert(scope, key, tokens, kv);
+        for submission in submissions {
+            self.enter(submission);
+        }
+    }
+
+    /// Remembers how long prompts take to read.
+    pub(super) fn time(&mut self, plan: &[Decision], took: Duration) {
+        let tokens = plan.iter().map(|decision| match *decision {
+            Decision::Run(tokens) if tokens > 1 => tokens,
+            _ => 0,
+        });
+        let tokens: usize = tokens.sum();
+        if tokens < TIMED_TOKENS_MIN {
+            return;
+        }
+        let latest = u64::try_from(took.as_nanos() / tokens as u128).unwrap_or(u64::MAX);
+        let nanos = &mut self.stats.nanos_per_prefilled_token;
+        *nanos = match *nanos {
+            0 => latest,
+            before => before - before / 4 + latest / 4,
+        }
+        .max(1);
+    }
+}
+
+impl<K: KvMemory> Thawing<K> {
+    /// Takes in one piece, or all that there are.
+    fn take_in(&mut self, all: bool) -> Progress {
+        let mut progress = Progress::Waits;
+        loop {
+            let piece = match self.pieces.try_recv() {
+                Ok(piece) => piece,
+                Err(TryRecvError::Empty) => return progress,
+                Err(TryRecvError::Disconnected) => return Progress::Done,
+            };
+            let room = self.tokens.len() - self.kv.len();
+            let taken = match piece.tokens <= room {
+                true => self.kv.thaw(piece.tokens, &piece.bytes),
+                false => break,
+            };
+            if let Err(error) = taken {
+                tracing::error!(%error, "a snapshot could not be taken in");
+                self.kv = self.kv.fork(0);
+                break;
+            }
+            progress = Progress::GoesOn;
+            if !all {
+                return progress;
+            }
+        }
+        Progress::Done
+    }
+}
