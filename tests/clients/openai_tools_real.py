@@ -22,7 +22,7 @@ TOOLS = [
 MOST = {"model": model, "tools": TOOLS, "temperature": 0, "max_output_tokens": 64}
 
 
-def fed_back(response_id, call_id, warmth):
+def fed_back(response_id, call_id, *warmth):
     # So small a model calls again and again unless somebody asks for an answer.
     result = "Sunny, 21 degrees. Now answer the user in a sentence."
     output = {"type": "function_call_output", "call_id": call_id, "output": result}
@@ -30,13 +30,14 @@ def fed_back(response_id, call_id, warmth):
         input=[output], previous_response_id=response_id, **MOST
     )
     answer = raw.parse()
-    assert raw.headers["x-stemma-continuation"] == warmth, raw.headers
+    assert raw.headers["x-stemma-continuation"] in warmth, raw.headers
     assert "21" in answer.output_text, answer
     return answer
 
 
 if begun:
-    fed_back(*begun, "cold")
+    # What the model had read may have been written before the server ended.
+    fed_back(*begun, "cold", "thawed")
 else:
     ask = {"input": "What is the weather in Paris?", **MOST}
     named = {"type": "function", "name": "get_weather"}

@@ -126,7 +126,9 @@ async fn go_on(client: &Client, server: &Server, id: &str, turn: &Turn, scripted
     let response: Value = answer.json().await.unwrap();
     assert_eq!(response["previous_response_id"], id);
     if scripted {
-        assert_eq!(continuation, "cold");
+        // Its snapshot may have been written before the end.
+        let forked = continuation == "cold" || continuation == "thawed";
+        assert!(forked, "{continuation:?}");
         assert_eq!(response["output_text"], said(turn.messages + 1, "Go on."));
     }
 }
