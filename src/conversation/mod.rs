@@ -18,6 +18,6 @@ pub use logprobs::{LikelyToken, TokenLogprobs};
 pub use record::{Failure, Record, Settings, Status, Usage};
 pub use tool::{CustomFormat, CustomTool, FunctionTool, GrammarSyntax, Namespace, Tool};
 pub use turn::{
-    Format, JsonSchema, Labels, RawPrompt, SamplingWishes, ToolChoice, ToolRules, Truncation, Turn,
-    Verbosity,
+    Format, JsonSchema, Labels, NamedTool, RawPrompt, SamplingWishes, ToolChoice, ToolRules,
+    Truncation, Turn, Verbosity,
 };

@@ -32,6 +32,8 @@ pub struct FunctionTool {
     pub parameters: Option<Map<String, Value>>,
     /// Whether arguments must match the schema exactly.
     pub strict: Option<bool>,
+    /// Where the request has the schema.
+    pub path: String,
 }
 
 /// Functions whose names have one beginning.
@@ -67,6 +69,8 @@ pub enum CustomFormat {
         syntax: GrammarSyntax,
         /// The grammar.
         definition: String,
+        /// Where the request has it.
+        path: String,
     },
 }
 
@@ -100,7 +104,9 @@ impl CustomTool {
     fn shown(&self) -> FunctionTool {
         let input = match &self.format {
             CustomFormat::Text => json!({"type": "string"}),
-            CustomFormat::Grammar { syntax, definition } => {
+            CustomFormat::Grammar {
+                syntax, definition, ..
+            } => {
                 let syntax = match syntax {
                     GrammarSyntax::Lark => "Lark grammar",
                     GrammarSyntax::Regex => "regular expression",
@@ -120,6 +126,7 @@ impl CustomTool {
             description: self.description.clone(),
             parameters: parameters.as_object().cloned(),
             strict: None,
+            path: String::new(),
         }
     }
 }
@@ -183,6 +190,7 @@ mod tests {
             description: None,
             parameters: None,
             strict: None,
+            path: String::new(),
         }
     }
 
@@ -200,6 +208,7 @@ mod tests {
                 format: CustomFormat::Grammar {
                     syntax: GrammarSyntax::Regex,
                     definition: "a+".to_owned(),
+                    path: String::new(),
                 },
             }),
         ]

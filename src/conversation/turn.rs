@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{Head, Item, Tool};
+use super::{CallKind, Head, Item, Tool, tool::shown_name};
 use crate::id::{ResponseId, TokenId};
 
 /// One request, checked: nothing in it is out of range.
@@ -127,19 +127,42 @@ pub enum ToolChoice {
     None,
     /// It must call at least one.
     Required,
-    /// It must call this function, of this namespace if there is one.
-    Function {
-        /// As declared.
-        namespace: Option<String>,
-        /// As declared.
-        name: String,
+    /// It must call this tool.
+    Named(NamedTool),
+    /// Only these tools, and at least one of them if that is required.
+    Allowed {
+        /// Whether it must call one.
+        required: bool,
+        /// At least one.
+        tools: Vec<NamedTool>,
     },
+}
+
+/// A tool that is declared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedTool {
+    /// What is declared.
+    pub kind: CallKind,
+    /// The namespace, if it is of one.
+    pub namespace: Option<String>,
+    /// Its name there.
+    pub name: String,
+}
+
+impl NamedTool {
+    /// The name by which the model calls it.
+    pub fn shown_name(&self) -> String {
+        shown_name(self.namespace.as_deref(), &self.name)
+    }
 }
 
 impl ToolChoice {
     /// Whether the model must call something.
     pub fn is_forced(&self) -> bool {
-        matches!(self, Self::Required | Self::Function { .. })
+        matches!(
+            self,
+            Self::Required | Self::Named(_) | Self::Allowed { required: true, .. }
+        )
     }
 }
 

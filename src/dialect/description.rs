@@ -66,6 +66,22 @@ impl Description {
             .is_some_and(|thinking| thinking.is_open_after(prompt))
     }
 
+    /// The marker with which calls in the wrapper begin; `None` where only their place tells them.
+    pub fn marker(&self) -> Option<&'static str> {
+        let wrapper = self.wrapper?;
+        let written = [wrapper.opening, wrapper.before_name].concat();
+        let markers = self.family.and_then(Family::syntax)?.markers;
+        let begins = |marker: &&str| written.starts_with(*marker);
+        markers.iter().copied().find(begins)
+    }
+
+    /// What may stand before calls that only their place tells.
+    pub fn openings(&self) -> Vec<&'static str> {
+        let syntax = self.family.and_then(Family::syntax);
+        let markers = syntax.map_or(&[][..], |syntax| syntax.markers);
+        [""].iter().chain(markers).copied().collect()
+    }
+
     /// Spellings of the control tokens that a reader must see. All others are to be left out of the text
     /// that it reads.
     pub fn tokens(&self, has_tools: bool) -> Vec<&'static str> {

@@ -15,6 +15,9 @@ use crate::conversation::Piece;
 
 const FENCE: &str = "```";
 
+/// What mostly stands before the object.
+pub const LENIENT_OPENINGS: [&str; 3] = ["", "```json", FENCE];
+
 /// Reads such an answer. Nothing is certain before its end, so all of it is held while it can be one.
 #[derive(Debug, Default)]
 pub(super) struct Lenient {

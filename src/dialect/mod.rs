@@ -15,6 +15,7 @@ mod thinking;
 
 pub use description::{Description, Reading};
 pub use family::{Family, Wrapper};
+pub use lenient::LENIENT_OPENINGS;
 pub use plain::Plain;
 pub use stop::StopTexts;
 pub use thinking::Thinking;

@@ -19,6 +19,7 @@ pub(super) fn tools() -> Vec<FunctionTool> {
         description: None,
         parameters: schema.as_object().cloned(),
         strict: None,
+        path: String::new(),
     };
     vec![tool("f"), tool("g")]
 }

@@ -15,7 +15,13 @@ use std::{
 use llguidance::{Matcher, ParserFactory};
 
 use super::{
-    GrammarError, Spec, matching::Matching, schema::SCHEMA_BYTES_MAX, vocabulary, workers::Workers,
+    Begin, GrammarError, Shape, Spec, Start, Watch,
+    matching::{Matching, Means},
+    schema::SCHEMA_BYTES_MAX,
+    spellings::Spellings,
+    vocabulary,
+    watching::{Place, Watching},
+    workers::Workers,
 };
 use crate::{
     id::TokenId,
@@ -44,15 +50,14 @@ const KEPT_BYTES_MAX: usize = 1 << 20;
 pub struct Grammars(Arc<Shared>);
 
 struct Shared {
-    tokenizer: Tokenizer,
+    means: Means,
     end_tokens: Arc<[TokenId]>,
-    /// All tokens but those.
-    unended: Arc<TokenSet>,
+    /// Built at first use, too.
+    spellings: Mutex<Option<Arc<Spellings>>>,
     /// Built at first use: it takes time, and most requests need none.
     factory: Mutex<Option<Result<Arc<ParserFactory>, GrammarError>>>,
     kept: Mutex<Kept>,
     overdue: AtomicUsize,
-    workers: Workers,
 }
 
 /// Compiled grammars, least recently used first.
@@ -97,13 +102,16 @@ impl Grammars {
     #[must_use]
     pub fn new(tokenizer: Tokenizer, end_tokens: Arc<[TokenId]>) -> Self {
         Self(Arc::new(Shared {
-            unended: Arc::new(unended(&tokenizer, &end_tokens)),
-            tokenizer,
+            means: Means {
+                unended: Arc::new(unended(&tokenizer, &end_tokens)),
+                tokenizer,
+                workers: Workers::default(),
+            },
             end_tokens,
+            spellings: Mutex::default(),
             factory: Mutex::default(),
             kept: Mutex::default(),
             overdue: AtomicUsize::new(0),
-            workers: Workers::default(),
         }))
     }
 
@@ -113,15 +121,35 @@ impl Grammars {
     /// When the description cannot be enforced, or takes too much to be.
     pub fn constraint(&self, spec: &Spec) -> Result<Box<dyn Constraint>, GrammarError> {
         let compiled = self.compiled(spec)?;
-        let shared = &self.0;
-        let matching = Matching::new(
-            compiled,
-            Arc::clone(&shared.unended),
-            &spec.start,
-            shared.tokenizer.clone(),
-            shared.workers.clone(),
-        );
+        let matching = Matching::new(compiled, &spec.start, self.0.means.clone());
         Ok(Box::new(matching))
+    }
+
+    /// What lets one answer be what it likes and keeps the calls in it to their grammars. Takes time, too.
+    ///
+    /// # Errors
+    /// When one of the grammars cannot be enforced, or takes too much to be.
+    pub fn watching(&self, watch: &Watch) -> Result<Box<dyn Constraint>, GrammarError> {
+        let place = |begin: &Begin| {
+            let spec = Spec {
+                shape: Shape::Calls(begin.calls.clone()),
+                start: Start::Behind,
+            };
+            Ok(Place {
+                marker: begin.marker.split_whitespace().collect(),
+                at_start: begin.at_start,
+                calls: self.compiled(&spec)?,
+            })
+        };
+        let places = watch.begins.iter().map(place);
+        let shared = &self.0;
+        let watching = Watching::new(
+            places.collect::<Result<_, GrammarError>>()?,
+            watch,
+            shared.means.clone(),
+            shared.spellings(),
+        );
+        Ok(Box::new(watching))
     }
 
     fn compiled(&self, spec: &Spec) -> Result<Arc<Compiled>, GrammarError> {
@@ -180,7 +208,7 @@ impl Grammars {
 impl Shared {
     fn compile(&self, spec: &Spec) -> Result<Compiled, GrammarError> {
         let factory = self.factory()?;
-        let grammar = spec.grammar(&self.tokenizer)?;
+        let grammar = spec.grammar(&self.means.tokenizer)?;
         let refused = |error: &dyn fmt::Display| {
             let text = error.to_string();
             let reason = match text.lines().next().unwrap_or_default() {
@@ -200,22 +228,25 @@ impl Shared {
         })
     }
 
+    fn spellings(&self) -> Arc<Spellings> {
+        let spellings = self.spellings.lock();
+        let mut spellings = spellings.unwrap_or_else(PoisonError::into_inner);
+        let build = || Arc::new(Spellings::of(&self.means.tokenizer));
+        Arc::clone(spellings.get_or_insert_with(build))
+    }
+
     fn factory(&self) -> Result<Arc<ParserFactory>, GrammarError> {
         let mut factory = self.factory.lock().unwrap_or_else(PoisonError::into_inner);
-        let build = || vocabulary::factory(&self.tokenizer, &self.end_tokens).map(Arc::new);
+        let build = || vocabulary::factory(&self.means.tokenizer, &self.end_tokens).map(Arc::new);
         factory.get_or_insert_with(build).clone()
     }
 }
 
 /// All tokens but those that end an answer.
 fn unended(tokenizer: &Tokenizer, end_tokens: &[TokenId]) -> TokenSet {
-    let mut words = vec![u32::MAX; tokenizer.vocab_size().div_ceil(32)];
-    for &end in end_tokens {
-        if let Some(word) = words.get_mut(end as usize / 32) {
-            *word &= !(1 << (end % 32));
-        }
-    }
-    TokenSet::of_words(words)
+    let mut tokens = TokenSet::all(tokenizer.vocab_size());
+    end_tokens.iter().for_each(|&end| tokens.remove(end));
+    tokens
 }
 
 impl Kept {

@@ -18,6 +18,15 @@ pub enum GrammarError {
 }
 
 impl GrammarError {
+    /// The same about the whole.
+    #[must_use]
+    pub fn as_whole(self) -> Self {
+        match self {
+            Self::Unsupported { reason, .. } => Self::whole(reason),
+            broken @ Self::Broken(_) => broken,
+        }
+    }
+
     /// About the grammar as a whole.
     pub(super) fn whole(reason: impl Into<String>) -> Self {
         Self::Unsupported {

@@ -17,21 +17,27 @@ use crate::{
     tokenizer::Tokenizer,
 };
 
+/// What is the same for all answers of a model.
+#[derive(Clone)]
+pub(super) struct Means {
+    pub(super) tokenizer: Tokenizer,
+    pub(super) workers: Workers,
+    /// All tokens but those that end an answer.
+    pub(super) unended: Arc<TokenSet>,
+}
+
 /// One answer under a grammar.
 pub(super) struct Matching {
     compiled: Arc<Compiled>,
-    /// All tokens but those that end an answer.
-    unended: Arc<TokenSet>,
-    tokenizer: Tokenizer,
-    workers: Workers,
+    means: Means,
     phase: Phase,
-    /// The marker behind which the grammar begins again.
-    again: Option<String>,
+    /// Whether the answer may go on as it likes where the grammar has come to its end.
+    goes_on: bool,
 }
 
 enum Phase {
-    /// Everything is allowed until this marker has come, or everything but an end.
-    Free(Watch, Option<Arc<TokenSet>>),
+    /// Everything but an end is allowed until this marker has come.
+    Free(Lookout),
     /// The first token decides: this one begins thoughts, another is the grammar's first.
     Undecided {
         open: TokenId,
@@ -49,13 +55,13 @@ enum Phase {
 }
 
 /// Looks for a marker in a text that grows.
-struct Watch {
+struct Lookout {
     marker: String,
     /// The end of the text, shorter than the marker.
     tail: String,
 }
 
-impl Watch {
+impl Lookout {
     fn new(marker: String) -> Self {
         Self {
             marker,
@@ -84,23 +90,14 @@ struct Found {
 }
 
 impl Matching {
-    pub(super) fn new(
-        compiled: Arc<Compiled>,
-        unended: Arc<TokenSet>,
-        start: &Start,
-        tokenizer: Tokenizer,
-        workers: Workers,
-    ) -> Self {
-        let mut again = None;
+    pub(super) fn new(compiled: Arc<Compiled>, start: &Start, means: Means) -> Self {
         let phase = match start {
-            Start::Now => Phase::Fresh,
-            Start::AfterThoughts { open: None, close } => {
-                Phase::Free(Watch::new(close.clone()), Some(Arc::clone(&unended)))
-            }
+            Start::Now | Start::Behind => Phase::Fresh,
+            Start::AfterThoughts { open: None, close } => Phase::Free(Lookout::new(close.clone())),
             Start::AfterThoughts {
                 open: Some(open),
                 close,
-            } => match tokenizer.token_id(open) {
+            } => match means.tokenizer.token_id(open) {
                 Some(open) => {
                     let mut allowed = compiled.first.clone();
                     allowed.insert(open);
@@ -112,19 +109,45 @@ impl Matching {
                 }
                 None => Phase::Fresh,
             },
-            Start::AfterEach(marker) => {
-                again = Some(marker.clone());
-                Phase::Free(Watch::new(marker.clone()), None)
-            }
         };
         Self {
             compiled,
-            unended,
-            tokenizer,
-            workers,
+            means,
             phase,
-            again,
+            goes_on: *start == Start::Behind,
         }
+    }
+
+    /// Waits until it is known which tokens may follow; says whether the grammar has come to its end
+    /// where the answer goes on.
+    pub(super) fn poll_ended(&mut self, context: &mut Context<'_>) -> Poll<bool> {
+        if let Phase::Finding(finding) = &mut self.phase {
+            let found = ready!(Pin::new(finding).poll(context));
+            let lost = || ConstraintError("what matches the grammar panicked".to_owned());
+            self.phase = match found.unwrap_or_else(|_| Err(lost())) {
+                Ok(found) => Phase::Found(found),
+                Err(error) => Phase::Broken(error),
+            };
+        }
+        Poll::Ready(matches!(
+            self.phase,
+            Phase::Found(Found { allowed: None, .. })
+        ))
+    }
+
+    /// The tokens that may follow, once that is known.
+    pub(super) fn allowed(&self) -> Result<Allowed<'_>, ConstraintError> {
+        Ok(match &self.phase {
+            Phase::Free(_) => Allowed::Only(&self.means.unended),
+            Phase::Undecided { allowed, .. } => Allowed::Only(allowed),
+            Phase::Fresh => Allowed::Only(&self.compiled.first),
+            Phase::Found(found) => found.allowed.as_ref().map_or(Allowed::All, Allowed::Only),
+            Phase::Finding(_) => {
+                let early = "nobody waited for the grammar";
+                return Err(ConstraintError(early.to_owned()));
+            }
+            Phase::Broken(error) => return Err(error.clone()),
+        })
     }
 
     /// Lets a worker find out how a grammar goes on with this token.
@@ -133,9 +156,9 @@ impl Matching {
         matcher: impl FnOnce() -> Box<Matcher> + Send + 'static,
         token: TokenId,
     ) -> Phase {
-        let ends_here = self.again.is_some();
+        let ends_here = self.goes_on;
         let (finder, finding) = oneshot::channel();
-        self.workers.run(move || {
+        self.means.workers.run(move || {
             // Otherwise nobody waits any more.
             if !finder.is_closed() {
                 _ = finder.send(advance(matcher(), token, ends_here));
@@ -178,38 +201,20 @@ impl Constraint for Matching {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Result<Allowed<'_>, ConstraintError>> {
-        if let Phase::Finding(finding) = &mut self.phase {
-            let found = ready!(Pin::new(finding).poll(context));
-            let lost = || ConstraintError("what matches the grammar panicked".to_owned());
-            self.phase = match (found.unwrap_or_else(|_| Err(lost())), &self.again) {
-                (Ok(Found { allowed: None, .. }), Some(marker)) => {
-                    Phase::Free(Watch::new(marker.clone()), None)
-                }
-                (Ok(found), _) => Phase::Found(found),
-                (Err(error), _) => Phase::Broken(error),
-            };
-        }
-        Poll::Ready(Ok(match &self.phase {
-            Phase::Free(_, None) => Allowed::All,
-            Phase::Free(_, Some(allowed)) => Allowed::Only(allowed),
-            Phase::Undecided { allowed, .. } => Allowed::Only(allowed),
-            Phase::Fresh => Allowed::Only(&self.compiled.first),
-            Phase::Finding(_) => return Poll::Pending,
-            Phase::Found(found) => found.allowed.as_ref().map_or(Allowed::All, Allowed::Only),
-            Phase::Broken(error) => return Poll::Ready(Err(error.clone())),
-        }))
+        _ = ready!(self.poll_ended(context));
+        Poll::Ready(self.allowed())
     }
 
     fn accept(&mut self, token: TokenId) {
         self.phase = match mem::replace(&mut self.phase, Phase::Fresh) {
-            Phase::Free(mut watch, allowed) => {
-                match watch.push(&self.tokenizer.token_text(token)) {
+            Phase::Free(mut lookout) => {
+                match lookout.push(&self.means.tokenizer.token_text(token)) {
                     true => Phase::Fresh,
-                    false => Phase::Free(watch, allowed),
+                    false => Phase::Free(lookout),
                 }
             }
             Phase::Undecided { open, close, .. } if open == token => {
-                Phase::Free(Watch::new(close), Some(Arc::clone(&self.unended)))
+                Phase::Free(Lookout::new(close))
             }
             Phase::Undecided { .. } | Phase::Fresh => {
                 let compiled = Arc::clone(&self.compiled);

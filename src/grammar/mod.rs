@@ -6,15 +6,20 @@
 
 mod compile;
 mod error;
+mod lark;
 mod matching;
+mod quoted;
 mod schema;
 mod spec;
+mod spellings;
 #[cfg(test)]
 mod tests;
 mod vocabulary;
+mod watching;
 mod workers;
 
 pub use compile::Grammars;
 pub use error::GrammarError;
 pub use schema::{FORMATS, SCHEMA_BYTES_MAX};
 pub use spec::{Call, Calls, Form, Shape, Spec, Start};
+pub use watching::{Begin, Watch};

@@ -4,7 +4,7 @@ use llguidance::api::{GrammarWithLexer, TopLevelGrammar};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-use super::{GrammarError, schema};
+use super::{GrammarError, lark, quoted, schema};
 use crate::{dialect::Wrapper, tokenizer::Tokenizer};
 
 /// A description of what is to be generated, and from where on.
@@ -32,8 +32,9 @@ pub enum Form {
     Schema(Value),
     /// A text of this grammar, in llguidance's variant of Lark.
     Lark(String),
-    /// A text that this regular expression matches as a whole.
-    Regex(String),
+    /// A JSON object in which this key has a text that this regular expression matches as a whole, and
+    /// nothing else.
+    Keyed(String, String),
 }
 
 impl Form {
@@ -54,19 +55,21 @@ pub struct Calls {
     pub opening: String,
     /// The calls that may be made; at least one.
     pub calls: Vec<Call>,
-    /// What comes between calls; `None` allows only one.
-    pub between: Option<String>,
+    /// What comes between calls.
+    pub between: String,
+    /// Most calls, at least 1; `None` for any number.
+    pub most: Option<u64>,
     /// What comes after the last call.
     pub closing: String,
 }
 
 impl Calls {
-    /// Calls of these functions, with the forms of their arguments, as a family of models writes them;
-    /// `several` lets more than one follow the other.
+    /// Up to so many calls of these functions, with the forms of their arguments, as a family of models
+    /// writes them.
     #[must_use]
-    pub fn of(wrapper: &Wrapper, functions: &[(&str, Form)], several: bool) -> Self {
-        let call = |(name, arguments): &(&str, Form)| {
-            let quoted = Value::from(*name).to_string();
+    pub fn of(wrapper: &Wrapper, functions: &[(String, Form)], most: Option<u64>) -> Self {
+        let call = |(name, arguments): &(String, Form)| {
+            let quoted = Value::from(name.as_str()).to_string();
             let name = &quoted[1..quoted.len() - 1];
             Call {
                 before: [wrapper.before_name, name, wrapper.before_arguments].concat(),
@@ -77,24 +80,41 @@ impl Calls {
         Self {
             opening: wrapper.opening.to_owned(),
             calls: functions.iter().map(call).collect(),
-            between: several.then(|| wrapper.between.to_owned()),
+            between: wrapper.between.to_owned(),
+            most,
             closing: wrapper.closing.to_owned(),
         }
     }
 
-    /// The same without this marker at the beginning: what follows it.
+    /// The same without this marker at the beginning: what follows it, but for white space.
     #[must_use]
     pub fn behind(mut self, marker: &str) -> Self {
         if let Some(rest) = self.opening.strip_prefix(marker) {
-            self.opening = rest.to_owned();
+            self.opening = rest.trim_start().to_owned();
         } else if self.opening.is_empty() {
             for call in &mut self.calls {
                 if let Some(rest) = call.before.strip_prefix(marker) {
-                    call.before = rest.to_owned();
+                    call.before = rest.trim_start().to_owned();
                 }
             }
         }
         self
+    }
+
+    /// The arguments of one call and the text behind them.
+    #[must_use]
+    pub fn rest(arguments: Form, after: &str) -> Self {
+        Self {
+            opening: String::new(),
+            calls: vec![Call {
+                before: String::new(),
+                arguments,
+                after: after.to_owned(),
+            }],
+            between: String::new(),
+            most: Some(1),
+            closing: String::new(),
+        }
     }
 }
 
@@ -109,6 +129,9 @@ pub struct Call {
     pub after: String,
 }
 
+/// Calls up to which a grammar counts them: rules grow with the number.
+const COUNTED_MAX: u64 = 64;
+
 /// Where a grammar begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Start {
@@ -121,14 +144,14 @@ pub enum Start {
         /// The marker that ends thoughts.
         close: String,
     },
-    /// Behind every such marker that the answer has; other text is free.
-    AfterEach(String),
+    /// Behind the text that begins calls, with white space before it; what follows it is free.
+    Behind,
 }
 
 impl Spec {
     /// A digest of all that is compiled.
     pub(super) fn digest(&self) -> [u8; 32] {
-        let leads = matches!(self.start, Start::AfterThoughts { .. });
+        let leads = self.start != Start::Now;
         Sha256::digest(format!("{leads} {:?}", self.shape)).into()
     }
 
@@ -136,7 +159,8 @@ impl Spec {
     pub(super) fn bytes(&self) -> usize {
         let form = |form: &Form| match form {
             Form::Schema(schema) => schema.to_string().len(),
-            Form::Lark(text) | Form::Regex(text) => text.len(),
+            Form::Lark(text) => text.len(),
+            Form::Keyed(key, expression) => key.len() + expression.len(),
         };
         match &self.shape {
             Shape::Form(only) => form(only),
@@ -158,11 +182,11 @@ impl Spec {
         };
         let lead = match self.start {
             // Models leave blank lines behind their thoughts.
-            Start::AfterThoughts { .. } => {
+            Start::AfterThoughts { .. } | Start::Behind => {
                 rules.push_str("LEAD: /[\\x20\\x0A]{1,4}/\n");
                 "LEAD? "
             }
-            Start::Now | Start::AfterEach(_) => "",
+            Start::Now => "",
         };
         let lark = format!("start: {lead}{start}\n{rules}");
         grammars.insert(0, GrammarWithLexer::from_lark(lark));
@@ -177,32 +201,23 @@ impl Spec {
 fn named(form: &Form, grammars: &mut Vec<GrammarWithLexer>) -> Result<String, GrammarError> {
     let mut grammar = match form {
         Form::Schema(value) => GrammarWithLexer::from_json_schema(schema::prepare(value)?),
-        Form::Lark(text) => GrammarWithLexer::from_lark(plain_lark(text)?),
-        Form::Regex(text) => GrammarWithLexer::from_regex(text),
+        Form::Lark(text) => {
+            lark::refuse_forbidden(text)?;
+            GrammarWithLexer::from_lark(text.clone())
+        }
+        Form::Keyed(_, expression) => GrammarWithLexer::from_lark(quoted::regex(expression)?),
     };
     let name = format!("form_{}", grammars.len());
     grammar.name = Some(name.clone());
     grammars.push(grammar);
-    Ok(format!("@{name}"))
-}
-
-/// Refuses what a grammar of a client's must not reach: options of the compiler and other grammars.
-fn plain_lark(text: &str) -> Result<String, GrammarError> {
-    let directive = text.lines().map(str::trim_start).find(|line| {
-        line.starts_with('%') && !line.starts_with("%ignore") && !line.starts_with("%import")
-    });
-    match directive {
-        None if !text.contains('@') => Ok(text.to_owned()),
-        None => Err(GrammarError::whole(
-            "a grammar may not refer to others by `@`",
-        )),
-        Some(line) => {
-            let word = line.split_whitespace().next().unwrap_or_default();
-            Err(GrammarError::whole(format!(
-                "`{word}` is not taken in grammars"
-            )))
+    Ok(match form {
+        Form::Schema(_) | Form::Lark(_) => format!("@{name}"),
+        Form::Keyed(key, _) => {
+            let before = format!("{{{}: \"", Value::from(key.as_str()));
+            let before = Value::from(before);
+            format!("{before} @{name} \"\\\"}}\"")
         }
-    }
+    })
 }
 
 fn of_calls(
@@ -224,9 +239,11 @@ fn of_calls(
         return Err(GrammarError::whole("there is nothing to call"));
     }
     rules.push_str(&format!("call: {}\n", choices.join("\n    | ")));
-    let more = match &calls.between {
-        Some(between) => format!("({} call)*", literal(between, tokenizer)),
-        None => String::new(),
+    let more = format!("({} call)", literal(&calls.between, tokenizer));
+    let more = match calls.most {
+        Some(0 | 1) => String::new(),
+        Some(most) if most <= COUNTED_MAX => format!("{more}{{0,{}}}", most - 1),
+        Some(_) | None => format!("{more}*"),
     };
     let (opening, closing) = (
         literal(&calls.opening, tokenizer),

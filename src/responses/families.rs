@@ -154,6 +154,7 @@ fn after_call(template: &ChatTemplate, ends: &[&str]) -> &'static str {
                 .as_object()
                 .cloned(),
             strict: None,
+            path: String::new(),
         }],
         ..Head::default()
     };

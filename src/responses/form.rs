@@ -1,6 +1,6 @@
 //! The form that an answer must have → what keeps the model to it.
 
-use super::{CreateError, ServedModel, reader::prompt_end};
+use super::{CreateError, ServedModel, calls, reader::prompt_end};
 use crate::{
     conversation::{Format, JsonSchema, Turn},
     dialect::Family,
@@ -19,10 +19,12 @@ pub(super) fn constraint(
     turn: &Turn,
     prompt: &[TokenId],
 ) -> Result<Option<Box<dyn Constraint>>, CreateError> {
-    let form = match &turn.format {
-        Format::Text => return Ok(None),
-        Format::JsonObject => Form::object(),
-        Format::JsonSchema(schema) => Form::Schema(schema.schema.clone().into()),
+    let (form, path) = match &turn.format {
+        Format::Text => return calls::constraint(model, turn, prompt),
+        Format::JsonObject => (Form::object(), "text.format"),
+        Format::JsonSchema(JsonSchema { schema, path, .. }) => {
+            (Form::Schema(schema.clone().into()), path.as_str())
+        }
     };
     let spec = Spec {
         shape: Shape::Form(form),
@@ -31,11 +33,11 @@ pub(super) fn constraint(
     let constraint = model.grammars.constraint(&spec);
     constraint
         .map(Some)
-        .map_err(|error| refusal_of(error, &turn.format))
+        .map_err(|error| refusal_of(error, path))
 }
 
 /// Where the form begins: behind the model's thoughts, if it has any.
-fn start(model: &ServedModel, turn: &Turn, prompt: &[TokenId]) -> Start {
+pub(super) fn start(model: &ServedModel, turn: &Turn, prompt: &[TokenId]) -> Start {
     if model.dialect.family == Some(Family::Harmony) {
         return Start::AfterThoughts {
             open: None,
@@ -58,16 +60,14 @@ fn start(model: &ServedModel, turn: &Turn, prompt: &[TokenId]) -> Start {
     }
 }
 
-fn refusal_of(error: GrammarError, format: &Format) -> CreateError {
-    let (path, reason) = match error {
+/// The refusal of what the request has at this path.
+pub(super) fn refusal_of(error: GrammarError, path: &str) -> CreateError {
+    let (steps, reason) = match error {
         GrammarError::Unsupported { path, reason } => (path, reason),
         GrammarError::Broken(reason) => return CreateError::Broken(reason),
     };
-    let mut param = match format {
-        Format::JsonSchema(JsonSchema { path, .. }) => path.clone(),
-        Format::JsonObject | Format::Text => "text.format".to_owned(),
-    };
-    for step in path {
+    let mut param = path.to_owned();
+    for step in steps {
         param.push('.');
         param.push_str(&step);
     }

@@ -1,5 +1,7 @@
 //! The service: what each operation of the API does, independent of HTTP.
 
+mod callable;
+mod calls;
 mod continuation;
 #[cfg(test)]
 mod families;

@@ -54,6 +54,16 @@ impl TokenSet {
         Self { words }
     }
 
+    /// All tokens below a number.
+    #[must_use]
+    pub fn all(count: usize) -> Self {
+        let mut words = vec![u32::MAX; count.div_ceil(32)];
+        if let Some(last) = words.last_mut() {
+            *last >>= (32 - count % 32) % 32;
+        }
+        Self { words }
+    }
+
     /// Whether a token is in the set.
     #[must_use]
     pub fn contains(&self, token: TokenId) -> bool {
@@ -65,6 +75,13 @@ impl TokenSet {
     pub fn insert(&mut self, token: TokenId) {
         if let Some(word) = self.words.get_mut(token as usize / 32) {
             *word |= 1 << (token % 32);
+        }
+    }
+
+    /// Takes a token out.
+    pub fn remove(&mut self, token: TokenId) {
+        if let Some(word) = self.words.get_mut(token as usize / 32) {
+            *word &= !(1 << (token % 32));
         }
     }
 
@@ -112,6 +129,12 @@ mod tests {
         set.insert(64);
         assert_eq!(set.iter().collect::<Vec<_>>(), [0, 2, 33]);
         assert!(set.contains(33) && !set.contains(1) && !set.contains(64));
+        set.remove(33);
+        set.remove(1000);
+        assert_eq!(set.iter().collect::<Vec<_>>(), [0, 2]);
+        for count in [0, 1, 31, 32, 33] {
+            assert_eq!(TokenSet::all(count).iter().count(), count);
+        }
     }
 
     #[test]

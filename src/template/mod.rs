@@ -146,6 +146,7 @@ impl ChatTemplate {
             description: Some(name.to_owned()),
             parameters: Some(Map::new()),
             strict: None,
+            path: String::new(),
         };
         let head = Head {
             tools: vec![tool],

@@ -5,8 +5,9 @@ use jiff::Timestamp;
 use super::{format, logprobs};
 use crate::{
     conversation::{
-        CustomFormat, Failure, FunctionTool, GrammarSyntax, ItemStatus, Output, OutputItem, Record,
-        Status, TokenLogprobs, Tool, ToolChoice, Truncation, Usage, Verbosity,
+        CallKind, CustomFormat, Failure, FunctionTool, GrammarSyntax, ItemStatus, NamedTool,
+        Output, OutputItem, Record, Status, TokenLogprobs, Tool, ToolChoice, Truncation, Usage,
+        Verbosity,
     },
     wire::{ErrorObject, Response, response as wire},
 };
@@ -181,7 +182,9 @@ fn tool(tool: &Tool) -> wire::Tool {
             description: custom.description.clone(),
             format: match &custom.format {
                 CustomFormat::Text => wire::CustomFormat::Text,
-                CustomFormat::Grammar { syntax, definition } => wire::CustomFormat::Grammar {
+                CustomFormat::Grammar {
+                    syntax, definition, ..
+                } => wire::CustomFormat::Grammar {
                     syntax: match syntax {
                         GrammarSyntax::Lark => "lark",
                         GrammarSyntax::Regex => "regex",
@@ -198,11 +201,23 @@ fn tool_choice(choice: &ToolChoice) -> wire::ToolChoice {
         ToolChoice::Auto => wire::ToolChoice::Word("auto"),
         ToolChoice::None => wire::ToolChoice::Word("none"),
         ToolChoice::Required => wire::ToolChoice::Word("required"),
-        ToolChoice::Function { namespace, name } => wire::ToolChoice::Function {
-            kind: "function",
-            namespace: namespace.clone(),
-            name: name.clone(),
+        ToolChoice::Named(tool) => wire::ToolChoice::Tool(named_tool(tool)),
+        ToolChoice::Allowed { required, tools } => wire::ToolChoice::Allowed {
+            kind: "allowed_tools",
+            mode: if *required { "required" } else { "auto" },
+            tools: tools.iter().map(named_tool).collect(),
         },
+    }
+}
+
+fn named_tool(tool: &NamedTool) -> wire::NamedTool {
+    wire::NamedTool {
+        kind: match tool.kind {
+            CallKind::Function => "function",
+            CallKind::Custom => "custom",
+        },
+        namespace: tool.namespace.clone(),
+        name: tool.name.clone(),
     }
 }
 

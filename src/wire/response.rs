@@ -165,7 +165,7 @@ pub enum CustomFormat {
     },
 }
 
-/// `auto`, `none`, `required`, or the function that must be called.
+/// `auto`, `none`, `required`, the tool that must be called, or those that may be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(untagged)]
 #[expect(
@@ -174,13 +174,27 @@ pub enum CustomFormat {
 )]
 pub enum ToolChoice {
     Word(&'static str),
-    Function {
+    Tool(NamedTool),
+    Allowed {
         #[serde(rename = "type")]
         kind: &'static str,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        namespace: Option<String>,
-        name: String,
+        mode: &'static str,
+        tools: Vec<NamedTool>,
     },
+}
+
+/// A tool by its name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[expect(
+    missing_docs,
+    reason = "the fields are OpenAI's and documented in docs/api.md"
+)]
+pub struct NamedTool {
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    pub name: String,
 }
 
 /// The form the answer was asked in.

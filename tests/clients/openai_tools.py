@@ -53,8 +53,13 @@ def whole():
         raw = client.responses.with_raw_response.create(tool_choice=choice, **ASK)
         Response.model_validate_json(raw.text, strict=True)
         response = raw.parse()
-        if choice != {"type": "function", "name": "get_weather"}:
+        if choice == "auto":
             check(response)
+        else:
+            # Nothing is said beside what is demanded.
+            thought, *calls = response.output
+            assert thought.type == "reasoning", response
+            assert calls and all(call.type.endswith("_call") for call in calls), response
         assert client.responses.retrieve(response.id) == response
 
 

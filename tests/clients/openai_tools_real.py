@@ -19,6 +19,22 @@ TOOLS = [
         },
     }
 ]
+DAYS = ["today", "tomorrow"]
+ALARM = {
+    "type": "function",
+    "name": "set_alarm",
+    "description": "Set an alarm.",
+    "strict": True,
+    "parameters": {
+        "type": "object",
+        "properties": {
+            "day": {"enum": DAYS},
+            "hour": {"type": "integer", "minimum": 0, "maximum": 23},
+        },
+        "required": ["day", "hour"],
+        "additionalProperties": False,
+    },
+}
 MOST = {"model": model, "tools": TOOLS, "temperature": 0, "max_output_tokens": 64}
 
 
@@ -42,10 +58,38 @@ else:
     ask = {"input": "What is the weather in Paris?", **MOST}
     named = {"type": "function", "name": "get_weather"}
     for choice in ["required", named, "auto"]:
-        response = client.responses.create(tool_choice=choice, **ask)
+        # So small a model would repeat its call.
+        response = client.responses.create(tool_choice=choice, parallel_tool_calls=False, **ask)
         [call] = response.output
         assert (call.type, call.name) == ("function_call", "get_weather"), (choice, call)
         assert json.loads(call.arguments) == {"city": "Paris"}, (choice, call)
-    answer = fed_back(response.id, call.call_id, "warm")
+    call_id = call.call_id
+    for seed in range(20):
+        # However hot, and whatever is asked for.
+        rambling = {"temperature": 1.2, "input": "Tell me a joke.", "extra_body": {"seed": seed}}
+        forced = ["required", {"type": "function", "name": "set_alarm"}]
+        made = client.responses.create(
+            model=model,
+            tools=[*TOOLS, ALARM],
+            tool_choice=forced[seed % 2],
+            parallel_tool_calls=False,
+            max_output_tokens=200,
+            **rambling,
+        )
+        assert made.output, (seed, made)
+        for call in made.output:
+            assert call.type == "function_call", (seed, made)
+            if call.status != "completed":
+                # A city whose name does not end.
+                assert made.status == "incomplete" and call.name == "get_weather", (seed, made)
+                continue
+            arguments = json.loads(call.arguments)
+            if call.name == "set_alarm":
+                assert set(arguments) == {"day", "hour"}, (seed, call)
+                assert arguments["day"] in DAYS and 0 <= arguments["hour"] < 24, (seed, call)
+            else:
+                assert (seed % 2, call.name) == (0, "get_weather"), (seed, call)
+                assert isinstance(arguments["city"], str), (seed, call)
+    answer = fed_back(response.id, call_id, "warm")
     assert answer.usage.input_tokens_details.cached_tokens > response.usage.input_tokens
-    print(response.id, call.call_id, end="")
+    print(response.id, call_id, end="")

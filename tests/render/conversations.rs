@@ -99,6 +99,7 @@ impl Conversation {
             description: tool.function.description.clone(),
             parameters: tool.function.parameters.clone(),
             strict: None,
+            path: String::new(),
         });
         let template_args = self.template_args.clone();
         Head {

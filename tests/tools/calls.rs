@@ -161,7 +161,7 @@ async fn what_only_looks_like_a_call_is_text() {
 async fn functions_of_a_namespace_and_custom_tools_are_called_by_what_they_are() {
     let tools = json!([
         {"type": "namespace", "name": "crm", "tools": [{"type": "function", "name": "find"}]},
-        {"type": "custom", "name": "shell", "format": {"type": "grammar", "syntax": "regex", "definition": "l.*"}},
+        {"type": "custom", "name": "shell", "format": {"type": "grammar", "syntax": "regex", "definition": "(?s)l.*"}},
     ]);
     let said = "<tool_call>\n{\"name\": \"crm.find\", \"arguments\": {\"q\": 1}}\n</tool_call>\n\
                 <tool_call>\n{\"name\": \"shell\", \"arguments\": {\"input\": \"ls \\\"a\\\"\\n\"}}\n</tool_call>";

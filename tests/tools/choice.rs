@@ -1,19 +1,33 @@
 //! `tool_choice`: what a model is shown and told.
 
+use std::sync::mpsc;
+
 use serde_json::{Value, json};
 
-use super::{CALL, clock, kinds, saying, setup, weather};
-use crate::support::{Setup, error};
+use super::{CALL, TEMPLATE, clock, kinds, saying, setup, weather};
+use crate::support::{Script, Setup, error};
 
 /// The prompt that a request comes to.
 async fn prompt(mut request: Value) -> String {
-    let app = setup().start().await;
+    let (sender, prompts) = mpsc::channel();
+    let mut model = Script::with_markers("shown", move |prompt| {
+        _ = sender.send(prompt.to_owned());
+        "Hi.".to_owned()
+    });
+    model.template = Some(TEMPLATE);
+    let app = Setup::of(model).start().await;
     request["tool_choice"] = match request["tool_choice"].take() {
         Value::Null => "auto".into(),
         choice => choice,
     };
-    let response = app.created(request).await;
-    response["output_text"].as_str().expect("text").to_owned()
+    app.created(request).await;
+    // Without anything that could be a call or a thought.
+    let prompt = prompts.recv().expect("a prompt");
+    prompt
+        .replace("<|", "[")
+        .replace("|>", "]")
+        .replace('<', "[")
+        .replace('>', "]")
 }
 
 fn asking(choice: &Value, more: &Value) -> Value {
@@ -37,7 +51,13 @@ async fn who_must_call_is_told_so_and_sees_what_may_be_called() {
     let named = "You must call the 'get_time' function to answer.";
     let function = json!({"type": "function", "name": "get_time"});
     let nested = json!({"type": "function", "function": {"name": "get_time"}});
+    let allowed = |mode: &str| {
+        let tools = [json!({"type": "function", "name": "get_time"})];
+        json!({"type": "allowed_tools", "mode": mode, "tools": tools})
+    };
     for (choice, told, shown) in [
+        (allowed("auto"), None, 1),
+        (allowed("required"), Some(required), 1),
         (json!("auto"), None, 2),
         (json!("none"), None, 2),
         (json!("required"), Some(required), 2),
@@ -71,7 +91,18 @@ async fn who_must_call_is_told_so_and_sees_what_may_be_called() {
 #[tokio::test]
 async fn a_choice_is_shown_as_it_was_made() {
     let app = setup().start().await;
+    let allowed = json!({
+        "type": "allowed_tools", "mode": "auto",
+        "tools": [{"type": "function", "name": "get_weather"}],
+    });
     for (choice, shown) in [
+        (allowed.clone(), allowed.clone()),
+        (
+            json!({"type": "allowed_tools", "allowed_tools": {
+                "mode": "auto", "tools": [{"type": "function", "function": {"name": "get_weather"}}],
+            }}),
+            allowed,
+        ),
         (json!(null), json!("auto")),
         (json!("required"), json!("required")),
         (

@@ -4,6 +4,8 @@ mod calls;
 mod chat;
 mod choice;
 mod feeding;
+mod forced;
+mod strict;
 mod thinking;
 
 use serde_json::{Value, json};
@@ -36,6 +38,9 @@ const TEMPLATE: &str = r#"
 {%- if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}
     {%- if enable_thinking %}{{ '<think>\n' }}{% endif %}
 {%- endif %}"#;
+
+/// The token that opens thoughts, in which a model that draws at random would stay.
+const THINK: &str = "384";
 
 /// A call of [`weather`], as the template writes it.
 const CALL: &str =

@@ -89,7 +89,7 @@ pub struct Wrapper {
 
 impl Wrapper {
     /// Objects of a `name` and `arguments`, listed as JSON lists them, without anything around.
-    const LISTED: Self = Self {
+    pub const LISTED: Self = Self {
         opening: "",
         before_name: "{\"name\": \"",
         before_arguments: "\", \"arguments\": ",

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Verdict, allowed, grammars, refusal, run, schema, spec, tokenizer, verdict};
+use super::{Verdict, allowed, grammars, run, schema, tokenizer, verdict};
 use crate::{
     dialect::Wrapper,
     grammar::{Calls, Form, Shape, Spec, Start},
@@ -88,7 +88,7 @@ fn thoughts_do_not_end_the_answer() {
     assert_eq!(verdict(&grammars, &spec, "Hm."), Verdict::Open);
 }
 
-fn calls(several: bool) -> Calls {
+fn calls(most: Option<u64>) -> Calls {
     let hermes = Wrapper {
         opening: "",
         before_name: "<tool_call>\n{\"name\": \"",
@@ -98,8 +98,11 @@ fn calls(several: bool) -> Calls {
         closing: "",
     };
     let only_a = json!({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": false});
-    let functions = [("f", Form::Schema(only_a)), ("g", Form::object())];
-    Calls::of(&hermes, &functions, several)
+    let functions = [
+        ("f".to_owned(), Form::Schema(only_a)),
+        ("g".to_owned(), Form::object()),
+    ];
+    Calls::of(&hermes, &functions, most)
 }
 
 const F: &str = "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>";
@@ -109,7 +112,7 @@ const G: &str = "<tool_call>\n{\"name\": \"g\", \"arguments\": {\"x\": []}}\n</t
 fn calls_are_forced() {
     let grammars = grammars();
     let one = Spec {
-        shape: Shape::Calls(calls(false)),
+        shape: Shape::Calls(calls(Some(1))),
         start: Start::Now,
     };
     assert_eq!(verdict(&grammars, &one, F), Verdict::Whole);
@@ -120,7 +123,7 @@ fn calls_are_forced() {
         Verdict::Stopped(_)
     ));
     let several = Spec {
-        shape: Shape::Calls(calls(true)),
+        shape: Shape::Calls(calls(None)),
         start: Start::Now,
     };
     assert_eq!(
@@ -132,50 +135,4 @@ fn calls_are_forced() {
         verdict(&grammars, &one, &wrong),
         Verdict::Stopped(_)
     ));
-}
-
-#[test]
-fn calls_are_kept_to_their_schemas_wherever_they_begin() {
-    let grammars = grammars();
-    let spec = Spec {
-        shape: Shape::Calls(calls(false).behind("<tool_call>")),
-        start: Start::AfterEach("<tool_call>".to_owned()),
-    };
-    assert_eq!(
-        verdict(&grammars, &spec, "Nothing to call."),
-        Verdict::Whole
-    );
-    let text = format!("Well: {F} and {G} then.");
-    assert_eq!(verdict(&grammars, &spec, &text), Verdict::Whole);
-    let wrong = format!("Well: {F} and {}", F.replace("\"a\"", "\"b\""));
-    assert!(matches!(
-        verdict(&grammars, &spec, &wrong),
-        Verdict::Stopped(_)
-    ));
-}
-
-#[test]
-fn grammars_and_expressions_are_taken_too() {
-    let grammars = grammars();
-    let regex = spec(Form::Regex("[a-c]{2}x?".to_owned()));
-    assert_eq!(verdict(&grammars, &regex, "abx"), Verdict::Whole);
-    assert_eq!(verdict(&grammars, &regex, "a"), Verdict::Open);
-    assert!(matches!(
-        verdict(&grammars, &regex, "ad"),
-        Verdict::Stopped(_)
-    ));
-    let lark = spec(Form::Lark(
-        "start: NUMBER (\"+\" NUMBER)*\nNUMBER: /[0-9]+/\n".to_owned(),
-    ));
-    assert_eq!(verdict(&grammars, &lark, "1+22"), Verdict::Whole);
-    assert_eq!(verdict(&grammars, &lark, "1+"), Verdict::Open);
-    for wrong in [
-        "start: missing",
-        "start: @form_0",
-        "%llguidance {}\nstart: /a/",
-        "start: /(/",
-    ] {
-        let (_, reason) = refusal(&grammars, &spec(Form::Lark(wrong.to_owned())));
-        assert!(!reason.is_empty(), "{wrong}");
-    }
 }

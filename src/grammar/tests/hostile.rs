@@ -104,7 +104,7 @@ fn what_is_too_large_is_refused() {
     let grammars = grammars();
     let long = "a".repeat(300 << 10);
     for form in [
-        Form::Regex(long.clone()),
+        Form::Keyed("input".to_owned(), long.clone()),
         Form::Lark(format!("start: \"{long}\"")),
     ] {
         assert!(grammars.constraint(&spec(form)).is_err());

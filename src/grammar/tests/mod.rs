@@ -1,8 +1,11 @@
 //! Grammars over the small tokenizer of the tests, and what they let through.
 
 mod begins;
+mod calls;
 mod hostile;
+mod inputs;
 mod keywords;
+mod watch;
 
 use std::{
     path::PathBuf,

@@ -43,6 +43,7 @@ fn conversation(text: &str) -> (Head, Vec<Item>) {
         description: Some(owned()),
         parameters: json!({ text: [text, { text: text }] }).as_object().cloned(),
         strict: None,
+        path: String::new(),
     };
     let head = Head {
         instructions: Some(owned()),

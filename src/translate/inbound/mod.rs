@@ -1,6 +1,7 @@
 //! Requests → the domain, or a refusal that names the parameter by its path.
 
 mod absent;
+mod choice;
 mod include;
 mod input;
 mod labels;
@@ -9,6 +10,7 @@ mod sampling;
 mod template_args;
 mod tools;
 
+pub(super) use choice::{instruction, shown, tool_rules};
 pub(super) use input::{items, named};
 pub(super) use labels::{keeps_prefix, labels};
 pub(super) use parts::parts;
@@ -16,7 +18,7 @@ pub(super) use sampling::{SamplingFields, wishes};
 pub(super) use template_args::effort;
 pub use template_args::template_args;
 pub use tools::UnsupportedTools;
-pub(super) use tools::{declared, instruction, shown, tool_rules};
+pub(super) use tools::declared;
 
 use std::collections::HashSet;
 

@@ -1,18 +1,10 @@
-//! `tools` and `tool_choice` → what may be called, and what is shown to the model.
+//! `tools` → what a client declares.
 
 use std::collections::HashSet;
 
-use serde_json::Value;
-
-use super::{
-    at_least_one,
-    input::{named, wrong_type},
-};
+use super::input::named;
 use crate::{
-    conversation::{
-        CustomFormat, CustomTool, FunctionTool, GrammarSyntax, Namespace, Tool, ToolChoice,
-        ToolRules, tool::shown_name,
-    },
+    conversation::{CustomFormat, CustomTool, FunctionTool, GrammarSyntax, Namespace, Tool},
     limits,
     translate::{Code, Refusal},
     wire::tool::{ToolDeclaration, ToolFields, ToolFormat},
@@ -92,6 +84,7 @@ fn function(path: &str, tool: ToolDeclaration) -> Result<FunctionTool, Refusal> 
         description: fields.description,
         parameters: fields.parameters,
         strict: fields.strict,
+        path: format!("{path}.parameters"),
     })
 }
 
@@ -140,9 +133,11 @@ fn custom_format(path: &str, format: ToolFormat) -> Result<CustomFormat, Refusal
                     return Err(Refusal::invalid(format!("{path}.syntax"), message));
                 }
             };
+            let path = format!("{path}.definition");
             Ok(CustomFormat::Grammar {
                 syntax,
-                definition: named(format!("{path}.definition"), definition)?,
+                definition: named(path.clone(), definition)?,
+                path,
             })
         }
         Some(other) => {
@@ -211,112 +206,4 @@ fn refuse_doubles(tools: &[Tool]) -> Result<(), Refusal> {
         }
     }
     Ok(())
-}
-
-/// What may be called of these tools, and how.
-pub(in crate::translate) fn tool_rules(
-    tools: &[Tool],
-    choice: Option<&Value>,
-    parallel: Option<bool>,
-    calls_max: Option<i64>,
-) -> Result<ToolRules, Refusal> {
-    Ok(ToolRules {
-        choice: tool_choice(choice, tools)?,
-        parallel: parallel.unwrap_or(true),
-        calls_max: at_least_one("max_tool_calls", calls_max)?,
-    })
-}
-
-/// Translates `tool_choice`, which both APIs' forms may have.
-fn tool_choice(choice: Option<&Value>, tools: &[Tool]) -> Result<ToolChoice, Refusal> {
-    const PARAM: &str = "tool_choice";
-    match choice {
-        None | Some(Value::Null) => Ok(ToolChoice::Auto),
-        Some(Value::String(word)) => match word.as_str() {
-            "auto" => Ok(ToolChoice::Auto),
-            "none" => Ok(ToolChoice::None),
-            "required" if tools.is_empty() => Err(Refusal::invalid(
-                PARAM,
-                "`tool_choice` cannot be `required` without `tools`.",
-            )),
-            "required" => Ok(ToolChoice::Required),
-            other => Err(Refusal::invalid(
-                PARAM,
-                format!(
-                    "`tool_choice` must be `auto`, `none`, `required` or a function, not `{other}`."
-                ),
-            )),
-        },
-        Some(Value::Object(_)) => named_function(choice.unwrap_or(&Value::Null), tools),
-        Some(_) => Err(wrong_type(PARAM.to_owned(), "a string or an object")),
-    }
-}
-
-fn named_function(choice: &Value, tools: &[Tool]) -> Result<ToolChoice, Refusal> {
-    const PARAM: &str = "tool_choice";
-    match choice["type"].as_str() {
-        Some("function") => {}
-        None => return Err(Refusal::missing(format!("{PARAM}.type"))),
-        Some(other) => {
-            let message = format!("`tool_choice` of type `{other}` is not supported.");
-            return Err(Refusal::invalid(PARAM, message));
-        }
-    }
-    let (path, fields) = match &choice["function"] {
-        Value::Null => (format!("{PARAM}.name"), choice),
-        nested => (format!("{PARAM}.function.name"), nested),
-    };
-    let name = match &fields["name"] {
-        Value::Null => None,
-        Value::String(name) => Some(name.clone()),
-        _ => return Err(wrong_type(path, "a string")),
-    };
-    let name = named(path.clone(), name)?;
-    let wanted = shown_name(fields["namespace"].as_str(), &name);
-    let found = tools.iter().find_map(|tool| match tool {
-        Tool::Function(function) if function.name == wanted => Some((None, function)),
-        Tool::Namespace(namespace) => {
-            let own =
-                |tool: &&FunctionTool| shown_name(Some(&namespace.name), &tool.name) == wanted;
-            let member = namespace.tools.iter().find(own)?;
-            Some((Some(namespace.name.clone()), member))
-        }
-        Tool::Function(_) | Tool::Custom(_) => None,
-    });
-    match found {
-        Some((namespace, function)) => Ok(ToolChoice::Function {
-            namespace,
-            name: function.name.clone(),
-        }),
-        None => {
-            let message = format!("`tools` declares no function `{name}`.");
-            Err(Refusal::invalid(path, message))
-        }
-    }
-}
-
-/// The functions that a model is shown: all, or the one that it must call.
-pub(in crate::translate) fn shown(tools: &[Tool], choice: &ToolChoice) -> Vec<FunctionTool> {
-    let all = tools.iter().flat_map(Tool::shown);
-    match choice {
-        ToolChoice::Function { namespace, name } => {
-            let wanted = shown_name(namespace.as_deref(), name);
-            all.filter(|tool| tool.name == wanted).collect()
-        }
-        ToolChoice::Auto | ToolChoice::None | ToolChoice::Required => all.collect(),
-    }
-}
-
-/// What a model is told that must call something.
-pub(in crate::translate) fn instruction(choice: &ToolChoice) -> Option<String> {
-    match choice {
-        ToolChoice::Auto | ToolChoice::None => None,
-        ToolChoice::Required => {
-            Some("You must call one or more of the available functions to answer.".to_owned())
-        }
-        ToolChoice::Function { namespace, name } => {
-            let name = shown_name(namespace.as_deref(), name);
-            Some(format!("You must call the '{name}' function to answer."))
-        }
-    }
 }

@@ -1,0 +1,215 @@
+//! Calls as each family writes them: what its own template would show is let through, and nothing else.
+
+use serde_json::json;
+
+use super::{Verdict, grammars, run, verdict};
+use crate::{
+    dialect::{Description, Wrapper},
+    grammar::{Calls, Form, Grammars, Shape, Spec, Start},
+};
+
+/// What a template's source has, the text before the calls, the calls of `f` and `g`, what stands
+/// between them, and the text after them.
+type Written = (
+    &'static str,
+    &'static str,
+    [&'static str; 2],
+    &'static str,
+    &'static str,
+);
+
+const F_LISTED: &str = "{\"name\": \"f\", \"arguments\": {\"a\": 1}}";
+const G_LISTED: &str = "{\"name\": \"g\", \"arguments\": {\"x\": []}}";
+const LISTED: [&str; 2] = [F_LISTED, G_LISTED];
+
+/// All wrappers.
+const FAMILIES: [Written; 12] = [
+    (
+        "<tool_call>",
+        "",
+        [
+            "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>",
+            "<tool_call>\n{\"name\": \"g\", \"arguments\": {\"x\": []}}\n</tool_call>",
+        ],
+        "\n",
+        "",
+    ),
+    ("[TOOL_CALLS]", "[TOOL_CALLS][", LISTED, ", ", "]"),
+    (
+        "[TOOL_CALLS][ARGS]",
+        "",
+        [
+            "[TOOL_CALLS]f[ARGS]{\"a\": 1}",
+            "[TOOL_CALLS]g[ARGS]{\"x\": []}",
+        ],
+        "",
+        "",
+    ),
+    (
+        "<｜tool▁call▁begin｜>```json",
+        "<｜tool▁calls▁begin｜>",
+        [
+            "<｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{\"a\": 1}\n```<｜tool▁call▁end｜>",
+            "<｜tool▁call▁begin｜>function<｜tool▁sep｜>g\n```json\n{\"x\": []}\n```<｜tool▁call▁end｜>",
+        ],
+        "\n",
+        "<｜tool▁calls▁end｜>",
+    ),
+    (
+        "<｜tool▁call▁begin｜>",
+        "<｜tool▁calls▁begin｜>",
+        [
+            "<｜tool▁call▁begin｜>f<｜tool▁sep｜>{\"a\": 1}<｜tool▁call▁end｜>",
+            "<｜tool▁call▁begin｜>g<｜tool▁sep｜>{\"x\": []}<｜tool▁call▁end｜>",
+        ],
+        "",
+        "<｜tool▁calls▁end｜>",
+    ),
+    ("<TOOLCALL>", "<TOOLCALL>[", LISTED, ", ", "]</TOOLCALL>"),
+    (
+        "<tool_calls>[</tool_calls>",
+        "<tool_calls>[",
+        LISTED,
+        ", ",
+        "]</tool_calls>",
+    ),
+    (
+        "</tool_calls>",
+        "<tool_calls>\n",
+        LISTED,
+        "\n",
+        "\n</tool_calls>",
+    ),
+    ("<|tool_call|>", "<|tool_call|>[", LISTED, ", ", "]"),
+    ("<|function_call|>", "<|function_call|>", LISTED, ", ", ""),
+    (
+        "<|python_tag|>",
+        "",
+        [
+            "{\"name\": \"f\", \"parameters\": {\"a\": 1}}",
+            "{\"name\": \"g\", \"parameters\": {\"x\": []}}",
+        ],
+        "; ",
+        "",
+    ),
+    (
+        "<|python_tag|><function=",
+        "",
+        [
+            "<function=f>{\"a\": 1}</function>",
+            "<function=g>{\"x\": []}</function>",
+        ],
+        "",
+        "",
+    ),
+];
+
+fn wrapper(source: &str) -> Wrapper {
+    let description = Description::recognise(source, |_| false);
+    description.wrapper.unwrap_or_else(|| panic!("{source}"))
+}
+
+/// `f` takes an integer `a`, `g` any object.
+fn spec(wrapper: &Wrapper, most: Option<u64>) -> Spec {
+    let only_a = json!({
+        "type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"],
+        "additionalProperties": false,
+    });
+    let functions = [
+        ("f".to_owned(), Form::Schema(only_a)),
+        ("g".to_owned(), Form::object()),
+    ];
+    Spec {
+        shape: Shape::Calls(Calls::of(wrapper, &functions, most)),
+        start: Start::Now,
+    }
+}
+
+fn is_stopped(grammars: &Grammars, spec: &Spec, text: &str) {
+    let found = verdict(grammars, spec, text);
+    assert!(
+        matches!(found, Verdict::Stopped(_)),
+        "{text:?} is {found:?}"
+    );
+}
+
+#[test]
+fn calls_are_written_as_the_family_writes_them() {
+    let grammars = grammars();
+    for (source, before, [f, g], between, after) in FAMILIES {
+        let spec = spec(&wrapper(source), None);
+        let all = |calls: &str| format!("{before}{calls}{after}");
+        for calls in [
+            all(f),
+            all(g),
+            all(&[f, g].join(between)),
+            all(&[g, f, f].join(between)),
+        ] {
+            assert_eq!(
+                verdict(&grammars, &spec, &calls),
+                Verdict::Whole,
+                "{source}: {calls}"
+            );
+        }
+        assert_eq!(verdict(&grammars, &spec, before), Verdict::Open, "{source}");
+        for wrong in [
+            "Sure",
+            &all(&f.replace("\"a\"", "\"b\"")),
+            &all(&f.replace("1}", "1.5}")),
+            &all(&f.replace("{\"a\": 1}", "{}")),
+            &all(&g.replace("{\"x\": []}", "[]")),
+            &all(&f.replacen('f', "h", 2).replacen('f', "h", 3)),
+        ] {
+            is_stopped(&grammars, &spec, wrong);
+        }
+    }
+}
+
+#[test]
+fn there_are_as_many_calls_as_may_be() {
+    let grammars = grammars();
+    for (source, before, [f, g], between, after) in FAMILIES {
+        let wrapper = wrapper(source);
+        let calls = |count: usize| {
+            let calls: Vec<&str> = [f, g].into_iter().cycle().take(count).collect();
+            format!("{before}{}{after}", calls.join(between))
+        };
+        for most in 1..=3 {
+            let spec = spec(&wrapper, Some(most));
+            let most = most as usize;
+            assert_eq!(
+                verdict(&grammars, &spec, &calls(most)),
+                Verdict::Whole,
+                "{source}"
+            );
+            is_stopped(&grammars, &spec, &calls(most + 1));
+        }
+    }
+}
+
+#[test]
+fn calls_come_behind_thoughts() {
+    let grammars = grammars();
+    for (source, before, [f, _], _, after) in FAMILIES {
+        let spec = Spec {
+            start: Start::AfterThoughts {
+                open: Some("<think>".to_owned()),
+                close: "</think>".to_owned(),
+            },
+            ..spec(&wrapper(source), None)
+        };
+        let calls = format!("{before}{f}{after}");
+        for answer in [
+            calls.clone(),
+            format!("<think>\nf? {calls} No.\n</think>\n\n{calls}"),
+        ] {
+            let mut constraint = grammars.constraint(&spec).expect("a grammar");
+            assert_eq!(
+                run(&mut *constraint, &answer),
+                Verdict::Whole,
+                "{source}: {answer}"
+            );
+        }
+        is_stopped(&grammars, &spec, "<think>\nHm.\n</think>\n\nSure.");
+    }
+}

@@ -1,0 +1,164 @@
+//! The tools that a turn may call → what their arguments must look like.
+
+use serde_json::{Map, Value, json};
+
+use super::{CreateError, ServedModel, form};
+use crate::{
+    conversation::{
+        CustomFormat, CustomTool, FunctionTool, GrammarSyntax, Tool, ToolChoice, Turn,
+        tool::{CUSTOM_INPUT, shown_name},
+    },
+    grammar::{Form, GrammarError, Shape, Spec, Start},
+    translate::{Code, Refusal},
+};
+
+/// A tool that may be called.
+pub(super) struct Callable {
+    /// As the model calls it.
+    pub(super) name: String,
+    /// What its arguments must look like.
+    pub(super) form: Form,
+    /// What must be one that can be enforced, if it is not the form.
+    definition: Option<Form>,
+    /// Whether the client relies on that; otherwise any object will do where the form is none that can
+    /// be enforced.
+    pub(super) is_binding: bool,
+    source: Source,
+}
+
+/// Where the request has what arguments must look like.
+enum Source {
+    /// A schema, whose keywords have paths of their own.
+    Schema(String),
+    /// A grammar.
+    Grammar(String),
+    /// Nowhere: it is the server's own.
+    Own,
+}
+
+/// The tools that a turn may call.
+///
+/// # Errors
+/// When a client relies on arguments that no call has.
+pub(super) fn callable(turn: &Turn) -> Result<Vec<Callable>, Refusal> {
+    if turn.raw.is_some() || turn.tool_rules.choice == ToolChoice::None {
+        return Ok(Vec::new());
+    }
+    let mut tools = Vec::new();
+    for tool in turn.tools.iter() {
+        match tool {
+            Tool::Function(function) => tools.push(Callable::function(None, function)?),
+            Tool::Namespace(namespace) => {
+                for function in &namespace.tools {
+                    tools.push(Callable::function(Some(&namespace.name), function)?);
+                }
+            }
+            Tool::Custom(custom) => tools.push(Callable::custom(custom)),
+        }
+    }
+    tools.retain(|tool| turn.head.tools.iter().any(|shown| shown.name == tool.name));
+    Ok(tools)
+}
+
+impl Callable {
+    fn function(namespace: Option<&str>, function: &FunctionTool) -> Result<Self, Refusal> {
+        let is_binding = function.strict == Some(true);
+        let form = match &function.parameters {
+            // As OpenAI has it: a function without parameters.
+            None => Form::Schema(json!({"type": "object", "additionalProperties": false})),
+            Some(schema) if admits_objects(schema) => {
+                let mut schema = schema.clone();
+                schema.insert("type".to_owned(), "object".into());
+                Form::Schema(Value::Object(schema))
+            }
+            Some(_) if is_binding => {
+                let path = format!("{}.type", function.path);
+                let message = format!("`{path}`: the arguments of a function are an `object`.");
+                return Err(Refusal::of(Code::InvalidValue, path, message));
+            }
+            Some(_) => Form::object(),
+        };
+        Ok(Self {
+            name: shown_name(namespace, &function.name),
+            form,
+            definition: None,
+            is_binding,
+            source: Source::Schema(function.path.clone()),
+        })
+    }
+
+    fn custom(tool: &CustomTool) -> Self {
+        let any = || {
+            Form::Schema(json!({
+                "type": "object",
+                "properties": {CUSTOM_INPUT: {"type": "string"}},
+                "required": [CUSTOM_INPUT],
+                "additionalProperties": false,
+            }))
+        };
+        let (form, definition, source) = match &tool.format {
+            CustomFormat::Text => (any(), None, Source::Own),
+            CustomFormat::Grammar {
+                syntax,
+                definition,
+                path,
+            } => {
+                let source = Source::Grammar(path.clone());
+                let definition = definition.clone();
+                match syntax {
+                    GrammarSyntax::Regex => {
+                        let form = Form::Keyed(CUSTOM_INPUT.to_owned(), definition);
+                        (form, None, source)
+                    }
+                    GrammarSyntax::Lark => (any(), Some(Form::Lark(definition)), source),
+                }
+            }
+        };
+        Self {
+            name: tool.name.clone(),
+            form,
+            definition,
+            is_binding: matches!(source, Source::Grammar(_)),
+            source,
+        }
+    }
+
+    /// Whether its form says less than the client.
+    pub(super) fn has_definition(&self) -> bool {
+        self.definition.is_some()
+    }
+
+    /// Whether its form can be enforced at all.
+    pub(super) fn check(&self, model: &ServedModel) -> Result<(), GrammarError> {
+        let spec = Spec {
+            shape: Shape::Form(self.definition.as_ref().unwrap_or(&self.form).clone()),
+            start: Start::Now,
+        };
+        model.grammars.constraint(&spec).map(drop)
+    }
+
+    /// The refusal of a form that cannot be enforced.
+    pub(super) fn refusal(&self, error: GrammarError) -> CreateError {
+        match &self.source {
+            Source::Schema(path) => form::refusal_of(error, path),
+            Source::Grammar(path) => form::refusal_of(error.as_whole(), path),
+            Source::Own => form::refusal_of(error.as_whole(), "tools"),
+        }
+    }
+
+    /// Takes any object from now on, if the form is a client's and nobody relies on it.
+    pub(super) fn loosen(&mut self) {
+        if !self.is_binding && matches!(self.source, Source::Schema(_)) {
+            self.form = Form::object();
+        }
+    }
+}
+
+/// Whether a schema's `type`, if there is one, allows objects.
+fn admits_objects(schema: &Map<String, Value>) -> bool {
+    match schema.get("type") {
+        Some(Value::String(kind)) => kind == "object",
+        Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == "object"),
+        _ => true,
+    }
+}

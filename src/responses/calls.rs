@@ -1,0 +1,210 @@
+//! The calls that a turn must or may make → what keeps them to the model's way of writing, to the tools
+//! and to what their arguments must look like.
+
+use super::{
+    CreateError, ServedModel,
+    callable::{Callable, callable},
+    form::start,
+    reader::prompt_end,
+};
+use crate::{
+    conversation::{ToolChoice, Turn},
+    dialect::{Family, LENIENT_OPENINGS, Wrapper},
+    grammar::{Begin, Calls, Form, GrammarError, Shape, Spec, Watch},
+    id::TokenId,
+    sampling::Constraint,
+    translate::{Code, Refusal},
+};
+
+/// What an answer is kept by.
+type Kept = Option<Box<dyn Constraint>>;
+
+/// What makes the answer to a turn the calls that it must be, or keeps the calls that it may hold to
+/// what a client relies on.
+///
+/// # Errors
+/// When what a client relies on cannot be enforced.
+pub(super) fn constraint(
+    model: &ServedModel,
+    turn: &Turn,
+    prompt: &[TokenId],
+) -> Result<Kept, CreateError> {
+    let tools = callable(turn)?;
+    let rules = Rules {
+        model,
+        turn,
+        prompt,
+    };
+    match turn.tool_rules.choice.is_forced() && !tools.is_empty() {
+        true => rules.forced(tools),
+        false => rules.free(tools),
+    }
+}
+
+struct Rules<'a> {
+    model: &'a ServedModel,
+    turn: &'a Turn,
+    prompt: &'a [TokenId],
+}
+
+impl Rules<'_> {
+    /// Makes the model call. Where it is not known how it writes calls, it has been told to, which must
+    /// do.
+    fn forced(&self, mut tools: Vec<Callable>) -> Result<Kept, CreateError> {
+        let Some((wrapper, most)) = self.wrapper() else {
+            return self.free(tools);
+        };
+        let attempt = |tools: &[Callable]| {
+            let spec = Spec {
+                shape: Shape::Calls(Calls::of(&wrapper, &functions(tools), most)),
+                start: start(self.model, self.turn, self.prompt),
+            };
+            or_unsupported(self.model.grammars.constraint(&spec))
+        };
+        for tool in tools.iter().filter(|tool| tool.has_definition()) {
+            tool.check(self.model)
+                .map_err(|error| tool.refusal(error))?;
+        }
+        if let Some(constraint) = attempt(&tools)? {
+            return Ok(Some(constraint));
+        }
+        for tool in &mut tools {
+            match tool.check(self.model) {
+                Ok(()) => {}
+                Err(error) if tool.is_binding => return Err(tool.refusal(error)),
+                Err(reason) => {
+                    tracing::info!(tool = tool.name, %reason, "arguments are not kept to their schema");
+                    tool.loosen();
+                }
+            }
+        }
+        if let Some(constraint) = attempt(&tools)? {
+            return Ok(Some(constraint));
+        }
+        // Each for itself can be enforced, all together cannot.
+        tracing::info!("arguments are not kept to their schemas: they take too much");
+        tools.iter_mut().for_each(Callable::loosen);
+        match attempt(&tools)? {
+            None if tools.iter().any(|tool| tool.is_binding) => Err(too_much().into()),
+            kept => Ok(kept),
+        }
+    }
+
+    /// Lets the model say what it likes, and keeps the calls in it to what the client relies on.
+    fn free(&self, mut tools: Vec<Callable>) -> Result<Kept, CreateError> {
+        if !tools.iter().any(|tool| tool.is_binding) {
+            return Ok(None);
+        }
+        for tool in tools.iter().filter(|tool| tool.is_binding) {
+            tool.check(self.model)
+                .map_err(|error| tool.refusal(error))?;
+        }
+        tools.iter_mut().for_each(Callable::loosen);
+        let begins = self.begins(&tools);
+        if begins.is_empty() {
+            return Ok(None);
+        }
+        let dialect = &self.model.dialect;
+        let watch = Watch {
+            begins,
+            thinking: dialect
+                .thinking
+                .map(|thinking| (thinking.open.to_owned(), thinking.close.to_owned())),
+            thinks: dialect.thinks_after(&prompt_end(self.model, self.prompt)),
+        };
+        match or_unsupported(self.model.grammars.watching(&watch))? {
+            None => Err(too_much().into()),
+            kept => Ok(kept),
+        }
+    }
+
+    /// Where calls may begin, as the model writes them.
+    fn begins(&self, tools: &[Callable]) -> Vec<Begin> {
+        let dialect = &self.model.dialect;
+        let mut begins = Vec::new();
+        match (dialect.wrapper, dialect.marker()) {
+            (None, _) => {}
+            (Some(wrapper), Some(marker)) => {
+                // Without an end to them, one call after the other begins with the marker.
+                let most = match wrapper.closing.is_empty() {
+                    true => Some(1),
+                    false => self.most(),
+                };
+                let calls = Calls::of(&wrapper, &functions(tools), most);
+                begins.push(Begin {
+                    marker: marker.to_owned(),
+                    at_start: false,
+                    calls: calls.behind(marker),
+                });
+            }
+            (Some(wrapper), None) => begins.extend(bare(&wrapper, tools, &dialect.openings())),
+        }
+        if self.is_lenient() {
+            begins.extend(bare(&Wrapper::LISTED, tools, &LENIENT_OPENINGS));
+        }
+        begins
+    }
+
+    /// How the model can be made to write calls, and how many at most.
+    fn wrapper(&self) -> Option<(Wrapper, Option<u64>)> {
+        let own = self.model.dialect.wrapper;
+        let own = own.map(|wrapper| (wrapper, self.most()));
+        // Without one of its own, what is read leniently is one call and nothing else.
+        own.or(self.is_lenient().then_some((Wrapper::LISTED, Some(1))))
+    }
+
+    fn is_lenient(&self) -> bool {
+        self.model.lenient_tool_calls && self.model.dialect.family != Some(Family::Harmony)
+    }
+
+    /// Most calls of the answer, if there is a most. A tool that is named is called once, as OpenAI has
+    /// it.
+    fn most(&self) -> Option<u64> {
+        let rules = &self.turn.tool_rules;
+        match rules.choice {
+            ToolChoice::Named(_) => Some(1),
+            _ => Some(rules.calls_limit()).filter(|most| *most < u64::MAX),
+        }
+    }
+}
+
+/// Calls that only their place tells from other JSON: of such a tool, the arguments are kept to what the
+/// client relies on as soon as its name has come.
+fn bare(wrapper: &Wrapper, tools: &[Callable], openings: &[&str]) -> Vec<Begin> {
+    let mut begins = Vec::new();
+    for tool in tools.iter().filter(|tool| tool.is_binding) {
+        for opening in openings {
+            let (before, after) = (wrapper.before_name, wrapper.before_arguments);
+            begins.push(Begin {
+                marker: [opening, before, tool.name.as_str(), after].concat(),
+                at_start: true,
+                calls: Calls::rest(tool.form.clone(), wrapper.after_arguments),
+            });
+        }
+    }
+    begins
+}
+
+fn functions(tools: &[Callable]) -> Vec<(String, Form)> {
+    let function = |tool: &Callable| (tool.name.clone(), tool.form.clone());
+    tools.iter().map(function).collect()
+}
+
+/// Nothing where the grammar is none that can be enforced.
+fn or_unsupported(
+    constraint: Result<Box<dyn Constraint>, GrammarError>,
+) -> Result<Kept, CreateError> {
+    match constraint {
+        Ok(constraint) => Ok(Some(constraint)),
+        Err(GrammarError::Unsupported { reason, .. }) => {
+            tracing::debug!(reason, "calls cannot be kept to a grammar");
+            Ok(None)
+        }
+        Err(GrammarError::Broken(reason)) => Err(CreateError::Broken(reason)),
+    }
+}
+
+fn too_much() -> Refusal {
+    let message = "What `tools` ask of arguments takes too much to be enforced together.";
+    Refusal::of(Code::InvalidValue, "tools", message)
+}
