@@ -63,11 +63,19 @@ pub(crate) fn chain(project: &Project, args: &ChainArgs) -> Result<()> {
         let mut round = Round::new();
         for &side in &args.servers.sides {
             say(&format!("round {number}: {}", side.name()));
-            let figures = match side {
-                Side::Stemma => our_chain(&servers, args, number as usize)?,
-                Side::LlamaCpp | Side::MlxLm => their_chain(&servers, args, side, number as usize)?,
+            let mut figures = Figures::new();
+            let measured = match side {
+                Side::Stemma => our_chain(&servers, args, number as usize, &mut figures),
+                Side::LlamaCpp | Side::MlxLm => {
+                    their_chain(&servers, args, side, number as usize, &mut figures)
+                }
             };
             round.insert(side.name().to_owned(), figures);
+            // What was measured until then is kept.
+            if let Err(error) = measured {
+                add(&mut rounds, round, &report, chain_report::markdown)?;
+                return Err(error.context(side.name()));
+            }
         }
         add(&mut rounds, round, &report, chain_report::markdown)?;
         report.draw(&chain_report::chart(&rounds))?;
@@ -116,10 +124,14 @@ fn slots(sizes: &[u64]) -> Slots {
     }
 }
 
-fn our_chain(servers: &Servers, args: &ChainArgs, number: usize) -> Result<Figures> {
+fn our_chain(
+    servers: &Servers,
+    args: &ChainArgs,
+    number: usize,
+    figures: &mut Figures,
+) -> Result<()> {
     servers.forget()?;
-    let mut figures = Figures::new();
-    let places = our_warm(servers, args, number, &mut figures)?;
+    let places = our_warm(servers, args, number, figures)?;
     if servers.has_snapshots() {
         for place in &places {
             let mut server = servers.start(Side::Stemma, slots(&args.sizes))?;
@@ -150,7 +162,7 @@ fn our_chain(servers: &Servers, args: &ChainArgs, number: usize) -> Result<Figur
         figures.insert(format!("rebuilt_{}_ms", place.size), answer.first_ms()?);
         server.kill()?;
     }
-    Ok(figures)
+    Ok(())
 }
 
 /// A turn that goes on from a place, of as many tokens as the warm ones.
@@ -205,8 +217,13 @@ fn stepped(talk: &mut Talk<'_>) -> Result<(Answer, Option<f64>)> {
     Ok((answer, step_ms))
 }
 
-fn their_chain(servers: &Servers, args: &ChainArgs, side: Side, number: usize) -> Result<Figures> {
-    let mut figures = Figures::new();
+fn their_chain(
+    servers: &Servers,
+    args: &ChainArgs,
+    side: Side,
+    number: usize,
+    figures: &mut Figures,
+) -> Result<()> {
     let server = servers.start(side, slots(&args.sizes))?;
     let mut talk = Talk::new(&server.client, side);
     let mut passages = Passages::from(number);
@@ -217,9 +234,9 @@ fn their_chain(servers: &Servers, args: &ChainArgs, side: Side, number: usize) -
         for _ in 0..args.turns {
             first.push(talk.ask()?.first_ms()?);
         }
-        keep(&mut figures, "warm", size, first);
+        keep(figures, "warm", size, first);
     }
-    Ok(figures)
+    Ok(())
 }
 
 fn keep(figures: &mut Figures, what: &str, size: u64, values: Vec<f64>) {

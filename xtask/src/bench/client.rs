@@ -14,7 +14,7 @@ use super::figures::Figures;
 /// Longer than any answer that is measured takes.
 const PATIENCE: Duration = Duration::from_secs(900);
 
-/// A server's address, and connections to it that stay open.
+/// A server's address.
 #[derive(Debug, Clone)]
 pub(super) struct Client {
     agent: Agent,
@@ -103,8 +103,8 @@ impl Client {
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .timeout_global(Some(PATIENCE))
-            .max_idle_connections(64)
-            .max_idle_connections_per_host(64);
+            // A connection for each request: some servers close theirs while the next is on its way.
+            .max_idle_connections(0);
         Self {
             agent: config.build().new_agent(),
             base: format!("http://127.0.0.1:{port}"),
