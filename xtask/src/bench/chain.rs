@@ -12,8 +12,7 @@ use super::{
     client::Answer,
     figures::{Figures, median},
     restart_report,
-    rounds::{Round, Rounds},
-    server_report,
+    server_report::{Output, Views},
     servers::{ServerArgs, Servers, Side, Slots},
     talk::{Passages, Talk, expect, turn},
 };
@@ -57,62 +56,28 @@ struct Place {
 /// Measures chains and writes `docs/benchmarks/chain.md`, `chain.json` and `chain.svg`.
 pub(crate) fn chain(project: &Project, args: &ChainArgs) -> Result<()> {
     let servers = Servers::prepare(project, &args.servers)?;
-    let report = server_report::Output::new(project, &args.servers, "chain");
-    let mut rounds = report.begin(&servers)?;
-    for number in 1..=args.servers.rounds {
-        let mut round = Round::new();
-        for &side in &args.servers.sides {
-            say(&format!("round {number}: {}", side.name()));
-            let mut figures = Figures::new();
-            let measured = match side {
-                Side::Stemma => our_chain(&servers, args, number as usize, &mut figures),
-                Side::LlamaCpp | Side::MlxLm => {
-                    their_chain(&servers, args, side, number as usize, &mut figures)
-                }
-            };
-            round.insert(side.name().to_owned(), figures);
-            // What was measured until then is kept.
-            if let Err(error) = measured {
-                add(&mut rounds, round, &report, chain_report::markdown)?;
-                return Err(error.context(side.name()));
-            }
-        }
-        add(&mut rounds, round, &report, chain_report::markdown)?;
-        report.draw(&chain_report::chart(&rounds))?;
-    }
-    Ok(())
+    let output = Output::new(project, &args.servers, "chain");
+    let views: Views = (chain_report::markdown, chain_report::chart);
+    output.measure(
+        &servers,
+        &args.servers,
+        views,
+        |side, number, figures| match side {
+            Side::Stemma => our_chain(&servers, args, number, figures),
+            Side::LlamaCpp | Side::MlxLm => their_chain(&servers, args, side, number, figures),
+        },
+    )
 }
 
 /// Measures restarts and writes `docs/benchmarks/restart.md`, `restart.json` and `restart.svg`.
 pub(crate) fn restart(project: &Project, args: &RestartArgs) -> Result<()> {
     let servers = Servers::prepare(project, &args.servers)?;
-    let report = server_report::Output::new(project, &args.servers, "restart");
-    let mut rounds = report.begin(&servers)?;
-    for number in 1..=args.servers.rounds {
-        let mut round = Round::new();
-        for &side in &args.servers.sides {
-            say(&format!("round {number}: {}", side.name()));
-            let mut figures = Figures::new();
-            for &size in &args.sizes {
-                restarted(&servers, args, side, (size, number as usize), &mut figures)?;
-            }
-            round.insert(side.name().to_owned(), figures);
-        }
-        add(&mut rounds, round, &report, restart_report::markdown)?;
-        report.draw(&restart_report::chart(&rounds))?;
-    }
-    Ok(())
-}
-
-/// Keeps what there is after each round, so that a long run that is broken off was not for nothing.
-fn add(
-    rounds: &mut Rounds,
-    round: Round,
-    report: &server_report::Output,
-    markdown: fn(&Rounds) -> String,
-) -> Result<()> {
-    rounds.all.push(round);
-    report.write(&markdown(rounds), &rounds.json())
+    let output = Output::new(project, &args.servers, "restart");
+    let views: Views = (restart_report::markdown, restart_report::chart);
+    output.measure(&servers, &args.servers, views, |side, number, figures| {
+        let mut sizes = args.sizes.iter();
+        sizes.try_for_each(|&size| restarted(&servers, args, side, (size, number), figures))
+    })
 }
 
 /// What the others are given memory for.

@@ -15,12 +15,11 @@ use super::{
     client::{Answer, Client},
     figures::{Figures, median},
     load_report,
-    rounds::Round,
-    server_report::Output,
+    server_report::{Output, Views},
     servers::{ServerArgs, Servers, Side, Slots},
     talk::{Passages, turn},
 };
-use crate::{process::say, project::Project};
+use crate::project::Project;
 
 /// What is measured under load.
 #[derive(Debug, Args)]
@@ -55,7 +54,7 @@ pub(crate) struct LoadArgs {
     #[arg(long, default_value_t = 8)]
     log_clients: u64,
     /// How often each of them asks.
-    #[arg(long, default_value_t = 6)]
+    #[arg(long, default_value_t = 20)]
     log_turns: u64,
 }
 
@@ -80,30 +79,21 @@ impl Part {
 pub(crate) fn load(project: &Project, args: &LoadArgs) -> Result<()> {
     let servers = Servers::prepare(project, &args.servers)?;
     let output = Output::new(project, &args.servers, "load");
-    let mut rounds = output.begin(&servers)?;
-    for number in 1..=args.servers.rounds {
-        let mut round = Round::new();
-        for &part in &args.parts {
-            for &side in &args.servers.sides {
-                if side != Side::Stemma && matches!(part, Part::Shared | Part::Log) {
-                    continue;
-                }
-                say(&format!("round {number}: {part:?}, {}", side.name()));
-                servers.forget()?;
-                let figures = round.entry(side.name().to_owned()).or_default();
-                figures.extend(match part {
-                    Part::Decode => decode(&servers, args, side, number)?,
-                    Part::Short => short(&servers, args, side, number)?,
-                    Part::Shared => shared(&servers, args, number)?,
-                    Part::Log => log(&servers, args, number)?,
-                });
-            }
+    let views: Views = (load_report::markdown, load_report::chart);
+    output.measure(&servers, &args.servers, views, |side, number, figures| {
+        let ours_alone = [Part::Shared, Part::Log];
+        let parts = args.parts.iter();
+        for part in parts.filter(|part| side == Side::Stemma || !ours_alone.contains(part)) {
+            servers.forget()?;
+            figures.extend(match part {
+                Part::Decode => decode(&servers, args, side, number)?,
+                Part::Short => short(&servers, args, side, number)?,
+                Part::Shared => shared(&servers, args, number)?,
+                Part::Log => log(&servers, args, number)?,
+            });
         }
-        rounds.all.push(round);
-        output.write(&load_report::markdown(&rounds), &rounds.json())?;
-        output.draw(&load_report::chart(&rounds))?;
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// A chat of one message.
@@ -135,7 +125,7 @@ fn at_once(
     answers.collect()
 }
 
-fn decode(servers: &Servers, args: &LoadArgs, side: Side, number: u32) -> Result<Figures> {
+fn decode(servers: &Servers, args: &LoadArgs, side: Side, number: usize) -> Result<Figures> {
     let slots = Slots {
         count: args.streams.iter().max().copied().unwrap_or(1),
         tokens: args.answer_tokens + 256,
@@ -144,7 +134,7 @@ fn decode(servers: &Servers, args: &LoadArgs, side: Side, number: u32) -> Result
     let mut figures = Figures::new();
     for &streams in &args.streams {
         let body = |stream: u64| {
-            let start = (u64::from(number) * 64 + streams * 16 + stream) as usize;
+            let start = number * 64 + (streams * 16 + stream) as usize;
             let text = Passages::from(start).next(30);
             let text = format!("Write a long story that goes on from here: {text}");
             let mut body = chat(&text, args.answer_tokens);
@@ -186,7 +176,7 @@ fn together(answers: &[Answer]) -> Option<f64> {
     (seconds > 0.0).then(|| tokens.sum::<f64>() / seconds)
 }
 
-fn short(servers: &Servers, args: &LoadArgs, side: Side, number: u32) -> Result<Figures> {
+fn short(servers: &Servers, args: &LoadArgs, side: Side, number: usize) -> Result<Figures> {
     let slots = Slots {
         count: args.prompts + 1,
         tokens: args.prompt_tokens + 512,
@@ -197,7 +187,7 @@ fn short(servers: &Servers, args: &LoadArgs, side: Side, number: u32) -> Result<
         thread::spawn(move || client.chat(&body))
     };
     let long = |nth: u64| {
-        let mut passages = Passages::from(number as usize + 3 * nth as usize);
+        let mut passages = Passages::from(number + 3 * nth as usize);
         let text = passages.tokens(args.prompt_tokens);
         ask(chat(&format!("{nth}. {text}"), 16))
     };
@@ -228,13 +218,13 @@ fn short(servers: &Servers, args: &LoadArgs, side: Side, number: u32) -> Result<
     ]))
 }
 
-fn shared(servers: &Servers, args: &LoadArgs, number: u32) -> Result<Figures> {
+fn shared(servers: &Servers, args: &LoadArgs, number: usize) -> Result<Figures> {
     let slots = Slots {
         count: 1,
         tokens: 0,
     };
     let server = servers.start(Side::Stemma, slots)?;
-    let text = Passages::from(number as usize).tokens(args.shared_tokens);
+    let text = Passages::from(number).tokens(args.shared_tokens);
     let read = |client: &Client| -> Result<f64> {
         let metrics = client.metrics()?;
         let read = metrics.get("stemma_prefilled_tokens_total").copied();
@@ -264,7 +254,7 @@ fn shared(servers: &Servers, args: &LoadArgs, number: u32) -> Result<Figures> {
 /// Where files lie in memory only.
 const MEMORY: &str = "/dev/shm";
 
-fn log(servers: &Servers, args: &LoadArgs, number: u32) -> Result<Figures> {
+fn log(servers: &Servers, args: &LoadArgs, number: usize) -> Result<Figures> {
     ensure!(
         Path::new(MEMORY).is_dir(),
         "there is no {MEMORY} for a log that reaches no disk"
@@ -272,7 +262,7 @@ fn log(servers: &Servers, args: &LoadArgs, number: u32) -> Result<Figures> {
     let memory = Path::new(MEMORY).join(format!("stemma-bench-{}", std::process::id()));
     let (mut on, mut off) = (Vec::new(), Vec::new());
     let measured = (|| {
-        for turn in 0..3 {
+        for turn in 0..5 {
             let seed = number * 100 + turn * 10;
             on.push(throughput(servers, args, (&[], &servers.sessions()), seed)?);
             let nothing_kept = ["--responses-store-max-entries=0"];
@@ -296,14 +286,14 @@ fn throughput(
     servers: &Servers,
     args: &LoadArgs,
     (flags, sessions): (&[&str], &Path),
-    seed: u32,
+    seed: usize,
 ) -> Result<f64> {
     let server = servers.ours(flags, sessions)?;
     let turns = args.log_turns;
     let asking = |nth: u64| {
         let client = server.client.clone();
         thread::spawn(move || {
-            let mut passages = Passages::from(seed as usize + nth as usize);
+            let mut passages = Passages::from(seed + nth as usize);
             let mut tokens = 0;
             for _ in 0..turns {
                 let mut body = turn(None, &passages.next(20), 32);

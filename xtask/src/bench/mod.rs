@@ -186,15 +186,16 @@ fn measured(command: &mut Command) -> Result<Figures> {
 fn write(project: &Project, name: &str, markdown: &str, json: &str) -> Result<()> {
     let to = project.root().join("docs/benchmarks");
     folder::create(&to)?;
-    write_to(&to, name, markdown, json)
+    write_to(&to, name, markdown, json)?;
+    say(markdown);
+    Ok(())
 }
 
-/// Writes a report into a folder and shows it.
+/// Writes a report into a folder.
 fn write_to(to: &Path, name: &str, markdown: &str, json: &str) -> Result<()> {
     for (extension, text) in [("md", markdown), ("json", json)] {
         let path = to.join(name).with_extension(extension);
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    say(markdown);
     Ok(())
 }

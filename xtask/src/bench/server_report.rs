@@ -2,16 +2,20 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 
 use super::{
     chart::Chart,
+    figures::Figures,
     report::number,
-    rounds::Rounds,
+    rounds::{Round, Rounds},
     servers::{ServerArgs, Servers, Side},
     write_to,
 };
-use crate::{folder, project::Project};
+use crate::{folder, process::say, project::Project};
+
+/// What is made of rounds.
+pub(super) type Views = (fn(&Rounds) -> String, fn(&Rounds) -> Chart<'static>);
 
 /// The files of one report.
 pub(super) struct Output {
@@ -39,6 +43,35 @@ impl Output {
         };
         rounds.versions.extend(servers.versions()?);
         Ok(rounds)
+    }
+
+    /// Lets the sides take turns. What there is is written after each, so that a long run that is broken
+    /// off was not for nothing.
+    pub(super) fn measure(
+        &self,
+        servers: &Servers,
+        args: &ServerArgs,
+        (markdown, chart): Views,
+        measure: impl Fn(Side, usize, &mut Figures) -> Result<()>,
+    ) -> Result<()> {
+        let mut rounds = self.begin(servers)?;
+        for _ in 0..args.rounds {
+            rounds.all.push(Round::new());
+            let number = rounds.all.len();
+            for &side in &args.sides {
+                say(&format!("round {number}: {}", side.name()));
+                let mut figures = Figures::new();
+                let measured = measure(side, number, &mut figures);
+                if let Some(round) = rounds.all.last_mut() {
+                    round.insert(side.name().to_owned(), figures);
+                }
+                self.write(&markdown(&rounds), &rounds.json())?;
+                self.draw(&chart(&rounds))?;
+                measured.context(side.name())?;
+            }
+        }
+        say(&markdown(&rounds));
+        Ok(())
     }
 
     pub(super) fn write(&self, markdown: &str, json: &str) -> Result<()> {
