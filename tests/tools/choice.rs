@@ -9,9 +9,9 @@ use crate::support::{Script, Setup, error};
 
 /// The prompt that a request comes to.
 async fn prompt(mut request: Value) -> String {
-    let (sender, prompts) = mpsc::channel();
+    let (sender, prompts) = mpsc::sync_channel(1);
     let mut model = Script::with_markers("shown", move |prompt| {
-        _ = sender.send(prompt.to_owned());
+        _ = sender.try_send(prompt.to_owned());
         "Hi.".to_owned()
     });
     model.template = Some(TEMPLATE);

@@ -53,7 +53,7 @@ fn check(response: &Value) -> Vec<String> {
                         (1..10).contains(&arguments["days"].as_u64().expect(text)),
                         "{text}"
                     );
-                    assert_eq!(arguments.as_object().map(|all| all.len()), Some(2));
+                    assert_eq!(arguments.as_object().map(serde_json::Map::len), Some(2));
                 }
                 Some("get_time") => assert_eq!(arguments, json!({})),
                 other => panic!("{other:?}"),
@@ -123,7 +123,7 @@ async fn what_the_model_would_say_anyway_is_let_through() {
         (json!({"max_tool_calls": 1}), 1),
         (json!({"max_tool_calls": 2}), 2),
     ] {
-        let mut request = asking(&two, &[city.clone()], &json!("required"), 0);
+        let mut request = asking(&two, std::slice::from_ref(&city), &json!("required"), 0);
         for (key, value) in limits.as_object().expect("an object") {
             request[key] = value.clone();
         }
