@@ -23,6 +23,7 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use clap::{Parser, Subcommand};
+use mimalloc::MiMalloc;
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
@@ -30,8 +31,12 @@ use self::{
     bare::Bare,
     load::Connection,
     memory::memory,
-    ours::{Caches, Ours},
+    ours::{Limits, Ours},
 };
+
+/// As in the program.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// How many clients ask at once.
 const CLIENTS: [usize; 2] = [1, 64];
@@ -64,7 +69,13 @@ enum Command {
         streams_only: bool,
     },
     /// Resident memory over so many requests, half of them stored, with caches that are soon full.
-    Memory { folder: PathBuf, requests: u64 },
+    Memory {
+        folder: PathBuf,
+        requests: u64,
+        /// Keep only so many responses, and what was not stored for a second [default: everything].
+        #[arg(long)]
+        kept: Option<u64>,
+    },
 }
 
 /// Measurements by name.
@@ -81,15 +92,21 @@ fn main() -> Result<()> {
             seconds,
             streams_only,
         } => {
-            let ours = servers.block_on(Ours::start(&folder, &Caches::usual()))?;
+            let limits = Limits::usual();
+            let ours = servers.block_on(Ours::start(&folder, &limits))?;
             let time = Duration::from_secs_f64(seconds);
             let rates = rates(&servers, &ours, time, streams_only);
             let figures = clients.block_on(rates)?;
             servers.block_on(ours.stop())?;
             figures
         }
-        Command::Memory { folder, requests } => {
-            let ours = servers.block_on(Ours::start(&folder, &Caches::small()))?;
+        Command::Memory {
+            folder,
+            requests,
+            kept,
+        } => {
+            let limits = Limits::small(kept);
+            let ours = servers.block_on(Ours::start(&folder, &limits))?;
             let figures = clients.block_on(growth(ours.address, requests))?;
             servers.block_on(ours.stop())?;
             figures

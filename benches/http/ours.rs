@@ -10,7 +10,7 @@ use stemma::{
     http::{self, AppState, HttpOptions},
     id::TokenId,
     responses::{Models, Service},
-    session::{LogOptions, SessionLog, SledOptions, SledStorage},
+    session::{Bounds, LogOptions, SessionLog, SledOptions, SledStorage},
 };
 use tokio::net::TcpListener;
 
@@ -20,28 +20,34 @@ use super::model::{Script, tokenizer};
 /// many entries as it would have.
 const KV_BYTES_PER_TOKEN: usize = 23_040;
 
-/// What is kept in memory, in bytes.
-pub(crate) struct Caches {
-    /// Of the session log.
+/// What is kept.
+pub(crate) struct Limits {
+    /// Bytes of the session log in memory.
     log_bytes: u64,
-    /// Of prompts.
+    /// Bytes of prompts in memory.
     prefix_bytes: usize,
+    /// On disk.
+    bounds: Bounds,
 }
 
-impl Caches {
+impl Limits {
     /// As in the program.
     pub(crate) fn usual() -> Self {
         Self {
             log_bytes: SledOptions::default().cache_bytes,
             prefix_bytes: EngineOptions::default().cache_bytes_max,
+            bounds: Bounds::default(),
         }
     }
 
-    /// Soon full, so that what grows on is something else.
-    pub(crate) fn small() -> Self {
+    /// Caches that are soon full, so that what grows on is something else; of responses so many, and
+    /// what was not stored for a second, or everything.
+    pub(crate) fn small(kept: Option<u64>) -> Self {
+        let bounds = kept.map(|kept| Bounds::from_flags(Some(kept), None, None, 1));
         Self {
             log_bytes: 8 << 20,
             prefix_bytes: 64 << 20,
+            bounds: bounds.unwrap_or_default(),
         }
     }
 }
@@ -54,12 +60,18 @@ pub(crate) struct Ours {
 }
 
 impl Ours {
-    pub(crate) async fn start(folder: &Path, caches: &Caches) -> Result<Self> {
+    pub(crate) async fn start(folder: &Path, limits: &Limits) -> Result<Self> {
         let sled = SledOptions {
-            cache_bytes: caches.log_bytes,
+            cache_bytes: limits.log_bytes,
         };
         let storage = Arc::new(SledStorage::open(folder, &sled)?);
-        let log = SessionLog::start(storage.clone(), LogOptions::default())?;
+        let log = SessionLog::start(
+            storage.clone(),
+            LogOptions {
+                bounds: limits.bounds,
+                ..LogOptions::default()
+            },
+        )?;
         // To make tokens of an answer is no work of a model.
         let tokenizer = tokenizer();
         let end = tokenizer.token_id("<|im_end|>").context("no end token")?;
@@ -70,7 +82,7 @@ impl Ours {
         let mut model = Script::new("scripted", |_| String::new()).executor(|_| executor);
         model.engine = EngineOptions {
             running_max: 64,
-            cache_bytes_max: caches.prefix_bytes,
+            cache_bytes_max: limits.prefix_bytes,
             ..EngineOptions::default()
         };
         let models = Models::new(vec![model.serve()]).map_err(anyhow::Error::msg)?;

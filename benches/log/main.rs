@@ -20,10 +20,15 @@ use std::{
 
 use anyhow::Result;
 use clap::{Parser, Subcommand, ValueEnum};
+use mimalloc::MiMalloc;
 use serde_json::json;
 use stemma::session::{LogOptions, SessionLog, SledOptions, SledStorage};
 
 use self::load::Load;
+
+/// As in the program.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// How many clients write at once.
 const WRITERS: [usize; 3] = [1, 16, 64];

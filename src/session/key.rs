@@ -7,6 +7,7 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use smallvec::SmallVec;
 
 /// Identifies a session and, as every turn has a session of its own, the response it may store.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -99,24 +100,25 @@ pub enum Bond {
     Shares = 1,
 }
 
-/// The key of one stored value.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key(Box<[u8]>);
-
 /// No key is longer, in bytes.
 pub const KEY_LEN_MAX_BYTES: usize = 40;
+
+/// The key of one stored value.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key(SmallVec<[u8; KEY_LEN_MAX_BYTES]>);
 
 impl Key {
     /// Takes a key read back from a storage.
     pub fn from_bytes(bytes: &[u8]) -> Self {
-        Self(bytes.into())
+        Self(SmallVec::from_slice(bytes))
     }
 
     fn new(space: Space, parts: &[&[u8]]) -> Self {
-        let mut bytes = vec![space as u8];
+        let mut bytes = SmallVec::new();
+        bytes.push(space as u8);
         parts.iter().for_each(|part| bytes.extend_from_slice(part));
-        debug_assert!(bytes.len() <= KEY_LEN_MAX_BYTES);
-        Self(bytes.into())
+        debug_assert!(!bytes.spilled());
+        Self(bytes)
     }
 
     /// The record of format version and identity.
@@ -285,16 +287,16 @@ impl KeyRange {
             *last += 1;
         }
         Self {
-            start: Key(prefix.into()),
-            end: Key(end.into()),
+            start: Key::from_bytes(prefix),
+            end: Key::from_bytes(&end),
         }
     }
 
     /// Every key there is.
     pub fn all() -> Self {
         Self {
-            start: Key(Box::new([])),
-            end: Key(Box::new([0xff])),
+            start: Key::from_bytes(&[]),
+            end: Key::from_bytes(&[0xff]),
         }
     }
 
@@ -343,9 +345,9 @@ impl KeyRange {
     /// What of this range comes after `key`.
     #[must_use]
     pub fn after(mut self, key: &Key) -> Self {
-        let mut next = key.0.to_vec();
-        next.push(0);
-        self.start = self.start.max(Key(next.into()));
+        let mut next = key.clone();
+        next.0.push(0);
+        self.start = self.start.max(next);
         self
     }
 

@@ -14,6 +14,9 @@ use crate::{
 /// How cargo is told of the benchmark.
 const HTTP: [&str; 1] = ["--bench=http"];
 
+/// Responses that a bounded store keeps.
+pub(super) const KEPT: u64 = 1000;
+
 /// What is measured, and how much of it.
 #[derive(Debug, Args)]
 pub(crate) struct HttpArgs {
@@ -41,17 +44,21 @@ pub(crate) fn http(project: &Project, args: &HttpArgs) -> Result<()> {
         let mut command = asked(bench(project, &HTTP), &["rate"], &work);
         rounds.push(measured(command.arg(seconds))?);
     }
-    let mut memory = Figures::new();
-    if args.requests > 0 {
+    let mut memory = [Figures::new(), Figures::new()];
+    let kept = [None, Some(format!("--kept={KEPT}"))];
+    for (figures, kept) in memory.iter_mut().zip(kept) {
+        if args.requests == 0 {
+            break;
+        }
         say(&format!("memory over {} requests", args.requests));
         folder::empty(&work)?;
         let mut command = asked(bench(project, &HTTP), &["memory"], &work);
-        memory = measured(command.arg(args.requests.to_string()))?;
+        *figures = measured(command.arg(args.requests.to_string()).args(kept))?;
     }
     folder::remove(&work)?;
     let report = HttpReport {
         rounds: &rounds,
-        memory: &memory,
+        memory: memory.each_ref(),
     };
     write(project, "http", &report.markdown(), &report.json())
 }
