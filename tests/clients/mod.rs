@@ -4,6 +4,7 @@
 //! and `STEMMA_TEST_NODE_MODULES` the folder of the packages of node/package.json; `cargo xtask test`
 //! makes them and sets these.
 
+mod codex;
 mod contract;
 mod real;
 
