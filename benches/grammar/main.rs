@@ -7,7 +7,7 @@ use std::{
     env,
     hint::black_box,
     sync::Arc,
-    task::{Context, Waker},
+    task::{Context, Poll, Waker},
     thread,
 };
 
@@ -20,6 +20,9 @@ use stemma::{
     sampling::Constraint,
     tokenizer::Tokenizer,
 };
+
+/// Tokens that an answer may have when none of them is near its end.
+const ROOM: usize = 1 << 15;
 
 const MODEL: &str = "qwen2.5-coder-0.5b";
 
@@ -64,11 +67,11 @@ fn tokenizer() -> Tokenizer {
     Tokenizer::open(&files.tokenizer).expect("a tokenizer")
 }
 
-/// Waits until it is known which tokens may come next.
-fn wait(constraint: &mut dyn Constraint) {
+/// Waits until it is known which tokens may come next, with room for so many.
+fn wait(constraint: &mut dyn Constraint, left: usize) {
     let mut context = Context::from_waker(Waker::noop());
     while constraint
-        .poll_allowed(&mut context)
+        .poll_allowed(left, &mut context)
         .map(black_box)
         .is_pending()
     {
@@ -76,11 +79,19 @@ fn wait(constraint: &mut dyn Constraint) {
     }
 }
 
-fn run(constraint: &mut dyn Constraint, tokens: &[TokenId]) {
-    wait(constraint);
-    for &token in tokens {
-        constraint.accept(token);
-        wait(constraint);
+fn take(constraint: &mut dyn Constraint, token: TokenId, left: usize) {
+    let mut context = Context::from_waker(Waker::noop());
+    while constraint.poll_take(token, left, &mut context) != Poll::Ready(true) {
+        wait(constraint, left);
+    }
+}
+
+/// An answer of these tokens, with room for so many.
+fn run(constraint: &mut dyn Constraint, tokens: &[TokenId], room: usize) {
+    wait(constraint, room);
+    for (taken, &token) in tokens.iter().enumerate() {
+        take(constraint, token, room - taken);
+        wait(constraint, room - taken - 1);
     }
 }
 
@@ -110,13 +121,18 @@ fn grammar(criterion: &mut Criterion) {
         bencher.iter(|| grammars.constraint(&spec).expect("a grammar"));
     });
     group.throughput(criterion::Throughput::Elements(tokens.len() as u64));
-    group.bench_function("masks of an answer", |bencher| {
-        bencher.iter_batched(
-            || grammars.constraint(&spec).expect("a grammar"),
-            |mut constraint| run(&mut *constraint, &tokens),
-            criterion::BatchSize::SmallInput,
-        );
-    });
+    for (name, room) in [
+        ("masks of an answer", ROOM),
+        ("masks of an answer near its end", tokens.len() + 64),
+    ] {
+        group.bench_function(name, |bencher| {
+            bencher.iter_batched(
+                || grammars.constraint(&spec).expect("a grammar"),
+                |mut constraint| run(&mut *constraint, &tokens, room),
+                criterion::BatchSize::SmallInput,
+            );
+        });
+    }
     group.finish();
 }
 

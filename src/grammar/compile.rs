@@ -15,10 +15,11 @@ use std::{
 use llguidance::{Matcher, ParserFactory};
 
 use super::{
-    Begin, GrammarError, Shape, Spec, Start, Watch,
+    Begin, GrammarError, Shape, Spec, Start, Watch, closing,
     matching::{Matching, Means},
     schema::SCHEMA_BYTES_MAX,
     spellings::Spellings,
+    standing::Standing,
     vocabulary,
     watching::{Place, Watching},
     workers::Workers,
@@ -51,7 +52,6 @@ pub struct Grammars(Arc<Shared>);
 
 struct Shared {
     means: Means,
-    end_tokens: Arc<[TokenId]>,
     /// Built at first use, too.
     spellings: Mutex<Option<Arc<Spellings>>>,
     /// Built at first use: it takes time, and most requests need none.
@@ -74,6 +74,8 @@ pub(super) struct Compiled {
     fresh: Mutex<Matcher>,
     /// The tokens with which it may begin.
     pub(super) first: TokenSet,
+    /// Tokens that bring it to its end at once, if any are found.
+    pub(super) closing: Option<Vec<TokenId>>,
 }
 
 impl Compiled {
@@ -81,6 +83,12 @@ impl Compiled {
     pub(super) fn matcher(&self) -> Box<Matcher> {
         let fresh = self.fresh.lock().unwrap_or_else(PoisonError::into_inner);
         Box::new(fresh.deep_clone())
+    }
+
+    /// The grammar at its beginning.
+    pub(super) fn standing(&self) -> Standing {
+        let first = Some(self.first.clone());
+        Standing::new(self.matcher(), first, self.closing.clone())
     }
 }
 
@@ -106,8 +114,8 @@ impl Grammars {
                 unended: Arc::new(unended(&tokenizer, &end_tokens)),
                 tokenizer,
                 workers: Workers::default(),
+                ends: end_tokens,
             },
-            end_tokens,
             spellings: Mutex::default(),
             factory: Mutex::default(),
             kept: Mutex::default(),
@@ -123,6 +131,13 @@ impl Grammars {
         let compiled = self.compiled(spec)?;
         let matching = Matching::new(compiled, &spec.start, self.0.means.clone());
         Ok(Box::new(matching))
+    }
+
+    /// Tokens that are a whole answer to a description, few of them, if any are found.
+    #[cfg(test)]
+    pub(super) fn closing(&self, spec: &Spec) -> Option<Vec<TokenId>> {
+        let compiled = self.compiled(spec).expect("a grammar");
+        compiled.closing.clone()
     }
 
     /// What lets one answer be what it likes and keeps the calls in it to their grammars. Takes time, too.
@@ -223,6 +238,7 @@ impl Shared {
         // Nothing that begins means nothing that the grammar admits.
         let first = fresh.compute_mask().map_err(|error| refused(&error))?;
         Ok(Compiled {
+            closing: closing::short(&mut fresh),
             fresh: Mutex::new(fresh),
             first: TokenSet::of_words(first.as_slice().to_vec()),
         })
@@ -237,7 +253,7 @@ impl Shared {
 
     fn factory(&self) -> Result<Arc<ParserFactory>, GrammarError> {
         let mut factory = self.factory.lock().unwrap_or_else(PoisonError::into_inner);
-        let build = || vocabulary::factory(&self.means.tokenizer, &self.end_tokens).map(Arc::new);
+        let build = || vocabulary::factory(&self.means.tokenizer, &self.means.ends).map(Arc::new);
         factory.get_or_insert_with(build).clone()
     }
 }

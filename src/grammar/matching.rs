@@ -7,10 +7,14 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use llguidance::Matcher;
 use tokio::sync::oneshot::{self, Receiver};
 
-use super::{Start, compile::Compiled, workers::Workers};
+use super::{
+    Start, closing,
+    compile::Compiled,
+    standing::{Beyond, Next, Standing},
+    workers::Workers,
+};
 use crate::{
     id::TokenId,
     sampling::{Allowed, Constraint, ConstraintError, TokenSet},
@@ -24,6 +28,8 @@ pub(super) struct Means {
     pub(super) workers: Workers,
     /// All tokens but those that end an answer.
     pub(super) unended: Arc<TokenSet>,
+    /// Those that do.
+    pub(super) ends: Arc<[TokenId]>,
 }
 
 /// One answer under a grammar.
@@ -47,9 +53,13 @@ enum Phase {
     /// The grammar's first token comes next.
     Fresh,
     /// A worker finds out how the grammar goes on.
-    Finding(Receiver<Result<Found, ConstraintError>>),
+    Finding(Receiver<Result<Standing, ConstraintError>>),
     /// The grammar goes on.
-    Found(Found),
+    Found(Standing),
+    /// A worker finds out what this token would lead to.
+    Trying(TokenId, Receiver<(Standing, Option<Standing>)>),
+    /// This token leads from the one to the other.
+    Tried(TokenId, Standing, Standing),
     /// It cannot.
     Broken(ConstraintError),
 }
@@ -82,13 +92,6 @@ impl Lookout {
     }
 }
 
-/// A grammar that has begun.
-struct Found {
-    matcher: Box<Matcher>,
-    /// `None` when the grammar has come to its end.
-    allowed: Option<TokenSet>,
-}
-
 impl Matching {
     pub(super) fn new(compiled: Arc<Compiled>, start: &Start, means: Means) -> Self {
         let phase = match start {
@@ -118,20 +121,20 @@ impl Matching {
         }
     }
 
-    /// Waits until it is known which tokens may follow; says whether the grammar has come to its end
-    /// where the answer goes on.
-    pub(super) fn poll_ended(&mut self, context: &mut Context<'_>) -> Poll<bool> {
-        if let Phase::Finding(finding) = &mut self.phase {
-            let found = ready!(Pin::new(finding).poll(context));
-            let lost = || ConstraintError("what matches the grammar panicked".to_owned());
-            self.phase = match found.unwrap_or_else(|_| Err(lost())) {
-                Ok(found) => Phase::Found(found),
-                Err(error) => Phase::Broken(error),
-            };
+    /// Waits until it is known which tokens may follow, where the answer may have `left` more; says
+    /// whether the grammar has come to its end where the answer goes on.
+    pub(super) fn poll_ended(&mut self, left: usize, context: &mut Context<'_>) -> Poll<bool> {
+        let is_short = left <= closing::WITHIN && self.compiled.closing.is_some();
+        if matches!(self.phase, Phase::Fresh) && is_short {
+            self.phase = self.begin();
+        }
+        ready!(self.poll_worker(context));
+        if let Phase::Found(standing) = &mut self.phase {
+            standing.narrow(left, &self.means.ends);
         }
         Poll::Ready(matches!(
             self.phase,
-            Phase::Found(Found { allowed: None, .. })
+            Phase::Found(Standing { allowed: None, .. })
         ))
     }
 
@@ -141,8 +144,11 @@ impl Matching {
             Phase::Free(_) => Allowed::Only(&self.means.unended),
             Phase::Undecided { allowed, .. } => Allowed::Only(allowed),
             Phase::Fresh => Allowed::Only(&self.compiled.first),
-            Phase::Found(found) => found.allowed.as_ref().map_or(Allowed::All, Allowed::Only),
-            Phase::Finding(_) => {
+            Phase::Found(standing) | Phase::Tried(_, standing, _) => {
+                let allowed = standing.allowed.as_ref();
+                allowed.map_or(Allowed::All, Allowed::Only)
+            }
+            Phase::Finding(_) | Phase::Trying(..) => {
                 let early = "nobody waited for the grammar";
                 return Err(ConstraintError(early.to_owned()));
             }
@@ -150,62 +156,101 @@ impl Matching {
         })
     }
 
-    /// Lets a worker find out how a grammar goes on with this token.
-    fn find(
-        &self,
-        matcher: impl FnOnce() -> Box<Matcher> + Send + 'static,
-        token: TokenId,
-    ) -> Phase {
-        let ends_here = self.goes_on;
+    /// Lets a worker find something out.
+    fn ask<T: Send + 'static>(&self, find: impl FnOnce() -> T + Send + 'static) -> Receiver<T> {
         let (finder, finding) = oneshot::channel();
         self.means.workers.run(move || {
             // Otherwise nobody waits any more.
             if !finder.is_closed() {
-                _ = finder.send(advance(matcher(), token, ends_here));
+                _ = finder.send(find());
             }
         });
-        Phase::Finding(finding)
+        finding
     }
-}
 
-/// Takes a token and finds out which may follow.
-fn advance(
-    mut matcher: Box<Matcher>,
-    token: TokenId,
-    ends_here: bool,
-) -> Result<Found, ConstraintError> {
-    let failed = |error: &dyn fmt::Display| {
-        let text = error.to_string();
-        let line = text.lines().next().unwrap_or_default();
-        ConstraintError(format!("the grammar cannot go on: {line}"))
-    };
-    let consumed = matcher.consume_token(token);
-    consumed.map_err(|error| failed(&error))?;
-    let over = matcher.is_stopped();
-    if over && !matcher.stop_reason().is_ok() {
-        return Err(failed(&matcher.stop_reason()));
-    }
-    let allowed = match over && ends_here {
-        true => None,
-        false => {
-            let mask = matcher.compute_mask_or_eos();
-            let mask = mask.map_err(|error| failed(&error))?;
-            Some(TokenSet::of_words(mask.as_slice().to_vec()))
+    fn next(&self, token: TokenId, left: usize, closing: Option<Vec<TokenId>>) -> Next {
+        Next {
+            token,
+            left: left - 1,
+            closing,
+            closes: self.compiled.closing.is_some(),
+            ends_here: self.goes_on,
         }
-    };
-    Ok(Found { matcher, allowed })
+    }
+
+    /// The grammar at its beginning, where it is to come to an end in time from the first token on.
+    fn begin(&self) -> Phase {
+        let compiled = Arc::clone(&self.compiled);
+        // Copying a matcher takes time.
+        Phase::Finding(self.ask(move || Ok(compiled.standing())))
+    }
+
+    /// The grammar behind its first token.
+    fn begun(&self, token: TokenId, left: usize) -> Phase {
+        let compiled = Arc::clone(&self.compiled);
+        let next = self.next(token, left, None);
+        Phase::Finding(self.ask(move || Standing::advance(compiled.matcher(), next)))
+    }
+
+    /// The grammar behind a token, or at a place where that token is tried.
+    fn go_on(&self, mut standing: Standing, token: TokenId, left: usize) -> Phase {
+        let closing = match standing.beyond(token, left) {
+            Beyond::Free => None,
+            Beyond::Closing(closing) => Some(closing),
+            Beyond::Unknown => {
+                let next = self.next(token, left, None);
+                return Phase::Trying(
+                    token,
+                    self.ask(move || {
+                        let after = standing.look_ahead(next);
+                        (standing, after)
+                    }),
+                );
+            }
+        };
+        let next = self.next(token, left, closing);
+        Phase::Finding(self.ask(move || Standing::advance(standing.matcher, next)))
+    }
+
+    /// Takes in what a worker has found out.
+    fn poll_worker(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let lost = || ConstraintError("what matches the grammar panicked".to_owned());
+        self.phase = match &mut self.phase {
+            Phase::Finding(finding) => {
+                let found = ready!(Pin::new(finding).poll(context));
+                match found.unwrap_or_else(|_| Err(lost())) {
+                    Ok(standing) => Phase::Found(standing),
+                    Err(error) => Phase::Broken(error),
+                }
+            }
+            Phase::Trying(token, trying) => {
+                let token = *token;
+                match ready!(Pin::new(trying).poll(context)) {
+                    Ok((standing, Some(after))) => Phase::Tried(token, standing, after),
+                    Ok((mut standing, None)) => {
+                        standing.refuse(token);
+                        Phase::Found(standing)
+                    }
+                    Err(_) => Phase::Broken(lost()),
+                }
+            }
+            _ => return Poll::Ready(()),
+        };
+        Poll::Ready(())
+    }
 }
 
 impl Constraint for Matching {
     fn poll_allowed(
         &mut self,
+        left: usize,
         context: &mut Context<'_>,
     ) -> Poll<Result<Allowed<'_>, ConstraintError>> {
-        _ = ready!(self.poll_ended(context));
+        _ = ready!(self.poll_ended(left, context));
         Poll::Ready(self.allowed())
     }
 
-    fn accept(&mut self, token: TokenId) {
+    fn poll_take(&mut self, token: TokenId, left: usize, context: &mut Context<'_>) -> Poll<bool> {
         self.phase = match mem::replace(&mut self.phase, Phase::Fresh) {
             Phase::Free(mut lookout) => {
                 match lookout.push(&self.means.tokenizer.token_text(token)) {
@@ -216,14 +261,24 @@ impl Constraint for Matching {
             Phase::Undecided { open, close, .. } if open == token => {
                 Phase::Free(Lookout::new(close))
             }
-            Phase::Undecided { .. } | Phase::Fresh => {
-                let compiled = Arc::clone(&self.compiled);
-                // Copying a matcher takes time, too.
-                self.find(move || compiled.matcher(), token)
+            Phase::Undecided { .. } | Phase::Fresh => self.begun(token, left),
+            Phase::Tried(tried, _, after) if tried == token => Phase::Found(after),
+            Phase::Found(standing) | Phase::Tried(_, standing, _) => {
+                self.go_on(standing, token, left)
             }
-            Phase::Found(Found { matcher, .. }) => self.find(move || matcher, token),
-            waiting @ (Phase::Finding(_) | Phase::Broken(_)) => waiting,
+            waiting @ (Phase::Finding(_) | Phase::Trying(..) | Phase::Broken(_)) => waiting,
         };
+        if !matches!(self.phase, Phase::Trying(..)) {
+            return Poll::Ready(true);
+        }
+        ready!(self.poll_worker(context));
+        let phase = mem::replace(&mut self.phase, Phase::Fresh);
+        let (phase, taken) = match phase {
+            Phase::Tried(_, _, after) => (Phase::Found(after), true),
+            refused => (refused, false),
+        };
+        self.phase = phase;
+        Poll::Ready(taken)
     }
 }
 

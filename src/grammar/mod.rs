@@ -4,6 +4,7 @@
 //! fixed texts. [`Grammars`] compiles it for one model's tokens (llguidance does the work) and gives a
 //! [`Constraint`](crate::sampling::Constraint) for each answer.
 
+mod closing;
 mod compile;
 mod error;
 mod lark;
@@ -12,6 +13,7 @@ mod quoted;
 mod schema;
 mod spec;
 mod spellings;
+mod standing;
 #[cfg(test)]
 mod tests;
 mod vocabulary;

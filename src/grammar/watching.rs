@@ -186,10 +186,11 @@ fn keep_end(text: &mut String, bytes: usize) {
 impl Constraint for Watching {
     fn poll_allowed(
         &mut self,
+        left: usize,
         context: &mut Context<'_>,
     ) -> Poll<Result<Allowed<'_>, ConstraintError>> {
         if let State::Call(call) = &mut self.state
-            && ready!(call.poll_ended(context))
+            && ready!(call.poll_ended(left, context))
         {
             self.state = self.text(String::new(), false);
         }
@@ -200,18 +201,16 @@ impl Constraint for Watching {
         })
     }
 
-    fn accept(&mut self, token: TokenId) {
+    fn poll_take(&mut self, token: TokenId, left: usize, context: &mut Context<'_>) -> Poll<bool> {
         let state = match &mut self.state {
-            State::Call(call) => {
-                call.accept(token);
-                return;
-            }
+            State::Call(call) => return call.poll_take(token, left, context),
             State::Text(said, _) => std::mem::take(&mut said.end),
             State::Thoughts(end) => std::mem::take(end),
         };
         if let Some(state) = self.behind(&state, token) {
             self.state = state;
         }
+        Poll::Ready(true)
     }
 }
 

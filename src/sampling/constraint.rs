@@ -13,18 +13,24 @@ use crate::id::TokenId;
 /// Finding that out may take a while, and must not take it on the caller's thread: as with a future,
 /// who polls too early is woken when it is time.
 pub trait Constraint: Send + Debug {
-    /// The tokens that may come next, from the last [`accept`](Self::accept) on, or from the
-    /// beginning.
+    /// The tokens that may come next, from the last one [taken](Self::poll_take) on, or from the
+    /// beginning, where the sequence may have `left` more tokens, at least one.
     ///
     /// # Errors
     /// When that cannot be found out, or no token may follow; the sequence cannot go on.
     fn poll_allowed(
         &mut self,
+        left: usize,
         context: &mut Context<'_>,
     ) -> Poll<Result<Allowed<'_>, ConstraintError>>;
 
-    /// Takes the token that was chosen; it is one of those that were allowed, and no end token.
-    fn accept(&mut self, token: TokenId);
+    /// Takes the token that was chosen; it is one of those that are allowed with as many tokens left,
+    /// itself among them, and no end token.
+    ///
+    /// `false` refuses it after all, because what must follow it has no room: it is not among those
+    /// allowed any more, and another is to be chosen. Who is woken begins with
+    /// [`poll_allowed`](Self::poll_allowed) again.
+    fn poll_take(&mut self, token: TokenId, left: usize, context: &mut Context<'_>) -> Poll<bool>;
 }
 
 /// Tokens that may come next.
@@ -85,6 +91,15 @@ impl TokenSet {
         }
     }
 
+    /// A set as long as this one of these tokens, as far as they are in it.
+    #[must_use]
+    pub fn only(&self, tokens: &[TokenId]) -> Self {
+        let mut only = Self::of_words(vec![0; self.words.len()]);
+        let inside = tokens.iter().filter(|&&token| self.contains(token));
+        inside.for_each(|&token| only.insert(token));
+        only
+    }
+
     /// The tokens, ascending.
     pub fn iter(&self) -> impl Iterator<Item = TokenId> {
         let ids = 0..TokenId::try_from(self.words.len() * 32).unwrap_or(TokenId::MAX);
@@ -129,6 +144,10 @@ mod tests {
         set.insert(64);
         assert_eq!(set.iter().collect::<Vec<_>>(), [0, 2, 33]);
         assert!(set.contains(33) && !set.contains(1) && !set.contains(64));
+        assert_eq!(
+            set.only(&[33, 1, 2, 64]).iter().collect::<Vec<_>>(),
+            [2, 33]
+        );
         set.remove(33);
         set.remove(1000);
         assert_eq!(set.iter().collect::<Vec<_>>(), [0, 2]);

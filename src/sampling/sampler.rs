@@ -65,15 +65,18 @@ impl Sampler {
         position: u64,
         work: &mut Workspace,
     ) -> Result<Choice, SamplingError> {
-        self.choose_among(Allowed::All, logits, position, work)
+        let choice = self.choose_among(Allowed::All, logits, position, work)?;
+        self.take(choice.id);
+        Ok(choice)
     }
 
-    /// The same among tokens that are allowed.
+    /// The same among tokens that are allowed; the choice is to be [taken](Self::take), or another
+    /// one made in its place.
     ///
     /// # Errors
     /// As [`Sampler::choose`].
     pub fn choose_among(
-        &mut self,
+        &self,
         allowed: Allowed<'_>,
         logits: &[f32],
         position: u64,
@@ -86,13 +89,17 @@ impl Sampler {
         }
         work.allow(allowed);
         let id = self.pick(position, work)?;
-        self.history.push(id);
         let likeliest = self.params.logprobs.map(usize::from);
         let logprobs = likeliest.map(|count| logprobs(logits, id, count));
         Ok(Choice {
             id,
             logprobs: logprobs.transpose()?,
         })
+    }
+
+    /// Remembers a token as chosen.
+    pub fn take(&mut self, id: TokenId) {
+        self.history.push(id);
     }
 
     fn pick(&self, position: u64, work: &mut Workspace) -> Result<TokenId, SamplingError> {

@@ -84,3 +84,13 @@ async fn an_agent_of_openai_runs_on_a_real_model() {
         script(python(), "openai_agents.py", &[&url, CALLER, "real"]).await;
     }
 }
+
+#[tokio::test]
+async fn answers_parse_into_a_nested_model_however_short_the_limit() {
+    for model in [MODEL, CALLER] {
+        let sessions = tempfile::tempdir().expect("a folder");
+        if let Some((_server, url)) = serve(model, sessions.path()).await {
+            script(python(), "openai_parse.py", &[&url, model, "6", "96"]).await;
+        }
+    }
+}

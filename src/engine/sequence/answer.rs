@@ -2,14 +2,14 @@
 
 use std::{
     borrow::Cow,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 use super::{Extended, Outcome, Sequence};
 use crate::{
     engine::{Finish, GeneratedToken, TokenEvent, speculation::GUESS_MAX},
     model::exec::KvMemory,
-    sampling::{Allowed, Workspace},
+    sampling::{Allowed, Choice, Workspace},
 };
 
 impl<K: KvMemory> Sequence<K> {
@@ -85,28 +85,16 @@ impl<K: KvMemory> Sequence<K> {
         context_length: usize,
         (work, context): (&mut Workspace, &mut Context<'_>),
     ) -> Extended {
-        let position = self.tokens.len() as u64;
-        let allowed = match self.constraint.as_mut().map(|it| it.poll_allowed(context)) {
-            None => Allowed::All,
-            Some(Poll::Ready(Ok(allowed))) => allowed,
-            Some(Poll::Ready(Err(error))) => {
-                return Extended::Ended(Finish::Failed(error.to_string()));
-            }
-            Some(Poll::Pending) => {
+        let left = self.left(context_length);
+        let choice = match self.pick(&logits, left, work, context) {
+            Poll::Ready(Ok(choice)) => choice,
+            Poll::Ready(Err(finish)) => return Extended::Ended(finish),
+            Poll::Pending => {
                 self.waiting = Some(logits.into_owned());
                 return Extended::Waits;
             }
         };
-        let choice = match self.sampler.choose_among(allowed, &logits, position, work) {
-            Ok(choice) => choice,
-            Err(error) => return Extended::Ended(Finish::Failed(error.to_string())),
-        };
-        if self.end_tokens.contains(&choice.id) {
-            return Extended::Ended(Finish::EndToken(choice.id));
-        }
-        if let Some(constraint) = &mut self.constraint {
-            constraint.accept(choice.id);
-        }
+        self.sampler.take(choice.id);
         self.tokens.push(choice.id);
         self.events
             .emit(TokenEvent::Token(GeneratedToken::from(choice)));
@@ -116,6 +104,46 @@ impl<K: KvMemory> Sequence<K> {
         match self.tokens.len() >= context_length {
             true => Extended::Ended(Finish::ContextFull),
             false => Extended::GoesOn,
+        }
+    }
+
+    /// How many more tokens it may have, the next one among them.
+    fn left(&self, context_length: usize) -> usize {
+        let wanted = self.prompt_len.saturating_add(self.max_new_tokens);
+        wanted.min(context_length).saturating_sub(self.tokens.len())
+    }
+
+    /// The next token, taken by the constraint, or how the job ends here.
+    fn pick(
+        &mut self,
+        logits: &[f32],
+        left: usize,
+        work: &mut Workspace,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Choice, Finish>> {
+        let position = self.tokens.len() as u64;
+        loop {
+            let allowed = match &mut self.constraint {
+                None => Allowed::All,
+                Some(constraint) => match ready!(constraint.poll_allowed(left, context)) {
+                    Ok(allowed) => allowed,
+                    Err(error) => return Poll::Ready(Err(Finish::Failed(error.to_string()))),
+                },
+            };
+            let choice = match self.sampler.choose_among(allowed, logits, position, work) {
+                Ok(choice) => choice,
+                Err(error) => return Poll::Ready(Err(Finish::Failed(error.to_string()))),
+            };
+            if self.end_tokens.contains(&choice.id) {
+                return Poll::Ready(Err(Finish::EndToken(choice.id)));
+            }
+            let taken = match &mut self.constraint {
+                None => true,
+                Some(constraint) => ready!(constraint.poll_take(choice.id, left, context)),
+            };
+            if taken {
+                return Poll::Ready(Ok(choice));
+            }
         }
     }
 }

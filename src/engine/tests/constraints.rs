@@ -37,6 +37,7 @@ impl Gate {
 impl Constraint for Gated {
     fn poll_allowed(
         &mut self,
+        _left: usize,
         context: &mut Context<'_>,
     ) -> Poll<Result<Allowed<'_>, ConstraintError>> {
         let mut state = self.gate.0.lock().expect("no panic");
@@ -47,8 +48,43 @@ impl Constraint for Gated {
         Poll::Ready(Ok(Allowed::Only(&self.set)))
     }
 
-    fn accept(&mut self, token: TokenId) {
+    fn poll_take(&mut self, token: TokenId, _: usize, _: &mut Context<'_>) -> Poll<bool> {
         self.accepted.lock().expect("no panic").push(token);
+        Poll::Ready(true)
+    }
+}
+
+/// Refuses a token once it has been chosen, with this many tokens left or fewer.
+#[derive(Debug)]
+struct Refusing {
+    set: TokenSet,
+    token: TokenId,
+    within: usize,
+    asked: Arc<Mutex<Vec<(TokenId, usize)>>>,
+    waits: bool,
+}
+
+impl Constraint for Refusing {
+    fn poll_allowed(
+        &mut self,
+        _left: usize,
+        _: &mut Context<'_>,
+    ) -> Poll<Result<Allowed<'_>, ConstraintError>> {
+        Poll::Ready(Ok(Allowed::Only(&self.set)))
+    }
+
+    fn poll_take(&mut self, token: TokenId, left: usize, context: &mut Context<'_>) -> Poll<bool> {
+        if !std::mem::replace(&mut self.waits, true) {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        self.waits = false;
+        self.asked.lock().expect("no panic").push((token, left));
+        let taken = token != self.token || left > self.within;
+        if !taken {
+            self.set.remove(token);
+        }
+        Poll::Ready(taken)
     }
 }
 
@@ -145,4 +181,27 @@ async fn what_waits_is_read_again_when_its_memory_is_taken() {
         read_on(slow).await,
         (vec![4, 3, 2, 1], Finish::EndToken(END))
     );
+}
+
+#[tokio::test]
+async fn what_is_refused_is_chosen_no_more() {
+    let engine = engine(EngineOptions::default(), repeat(6));
+    let asked = Arc::default();
+    let constraint = Refusing {
+        set: set([2, 7]),
+        token: 7,
+        within: 3,
+        asked: Arc::clone(&asked),
+        waits: false,
+    };
+    let job = Job {
+        constraint: Some(Box::new(constraint)),
+        max_new_tokens: 5,
+        ..job([7])
+    };
+    let stream = engine.submit(job).expect("a place");
+    let expected = (vec![7, 7, 2, 2, 2], Finish::MaxTokens);
+    assert_eq!(read(stream).await, expected);
+    let expected = [(7, 5), (7, 4), (7, 3), (2, 3), (2, 2), (2, 1)];
+    assert_eq!(*asked.lock().expect("no panic"), expected);
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Verdict, allowed, grammars, run, schema, tokenizer, verdict};
+use super::{ROOM, Verdict, allowed, grammars, run, schema, tokenizer, verdict};
 use crate::{
     dialect::Wrapper,
     grammar::{Calls, Form, Shape, Spec, Start},
@@ -26,7 +26,7 @@ fn an_end_token_is_all_that_follows_the_whole() {
     assert_eq!(run(&mut *constraint, "{\"a\": 1}"), Verdict::Whole);
     let mut ends = tokenizer().end_tokens();
     ends.sort_unstable();
-    let set = allowed(&mut *constraint).expect("not all");
+    let set = allowed(&mut *constraint, ROOM).expect("not all");
     let mut closed: Vec<_> = set.iter().collect();
     closed.retain(|id| !tokenizer().token_text(*id).trim().is_empty());
     assert_eq!(closed, ends);

@@ -2,6 +2,7 @@
 
 mod begins;
 mod calls;
+mod closing;
 mod hostile;
 mod inputs;
 mod keywords;
@@ -60,15 +61,32 @@ fn schema(schema: &Value) -> Spec {
     spec(Form::Schema(schema.clone()))
 }
 
-/// The tokens that may come next; `None` for all.
-fn allowed(constraint: &mut dyn Constraint) -> Option<TokenSet> {
+/// Room for any text.
+const ROOM: usize = 1 << 20;
+
+/// The tokens that may come next, with room for so many; `None` for all.
+fn allowed(constraint: &mut dyn Constraint, left: usize) -> Option<TokenSet> {
     let mut context = Context::from_waker(Waker::noop());
     loop {
-        match constraint.poll_allowed(&mut context) {
+        match constraint.poll_allowed(left, &mut context) {
             Poll::Ready(Ok(Allowed::All)) => return None,
             Poll::Ready(Ok(Allowed::Only(set))) => return Some(set.clone()),
             Poll::Ready(Err(error)) => panic!("{error}"),
             Poll::Pending => thread::yield_now(),
+        }
+    }
+}
+
+/// Has a token taken that is allowed; whether it was.
+fn take(constraint: &mut dyn Constraint, token: TokenId, left: usize) -> bool {
+    let mut context = Context::from_waker(Waker::noop());
+    loop {
+        if let Poll::Ready(taken) = constraint.poll_take(token, left, &mut context) {
+            return taken;
+        }
+        thread::yield_now();
+        if allowed(constraint, left).is_some_and(|set| !set.contains(token)) {
+            return false;
         }
     }
 }
@@ -78,14 +96,14 @@ fn run(constraint: &mut dyn Constraint, text: &str) -> Verdict {
     let tokenizer = tokenizer();
     let mut bytes = 0;
     for token in tokenizer.encode_prompt(&[PromptPiece::Markup(text.to_owned())]) {
-        if allowed(constraint).is_some_and(|set| !set.contains(token)) {
+        if allowed(constraint, ROOM).is_some_and(|set| !set.contains(token)) {
             return Verdict::Stopped(bytes);
         }
-        constraint.accept(token);
+        assert!(take(constraint, token, ROOM), "there is room");
         bytes += tokenizer.token_text(token).len();
     }
     let ends = tokenizer.end_tokens();
-    match allowed(constraint) {
+    match allowed(constraint, ROOM) {
         Some(set) if !ends.iter().any(|&end| set.contains(end)) => Verdict::Open,
         _ => Verdict::Whole,
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Verdict, allowed, grammars, run, tokenizer};
+use super::{ROOM, Verdict, allowed, grammars, run, take, tokenizer};
 use crate::{
     dialect::Wrapper,
     grammar::{Begin, Calls, Form, Grammars, Watch},
@@ -175,16 +175,16 @@ fn no_token_runs_over_the_end_of_a_marker() {
         calls: Calls::rest(Form::object(), ""),
     }]);
     let mut constraint = grammars.watching(&watch).expect("a grammar");
-    assert!(allowed(&mut *constraint).is_none_or(|set| set.contains(long)));
+    assert!(allowed(&mut *constraint, ROOM).is_none_or(|set| set.contains(long)));
     let [hash] = tokenizer.encode_text("#", false)[..] else {
         panic!("several tokens")
     };
-    constraint.accept(hash);
-    let set = allowed(&mut *constraint).expect("not all");
+    assert!(take(&mut *constraint, hash, ROOM));
+    let set = allowed(&mut *constraint, ROOM).expect("not all");
     assert!(!set.contains(long) && set.contains(first), "{text}");
     assert!(tokenizer.end_tokens().iter().all(|&end| set.contains(end)));
-    constraint.accept(first);
-    let set = allowed(&mut *constraint).expect("not all");
+    assert!(take(&mut *constraint, first, ROOM));
+    let set = allowed(&mut *constraint, ROOM).expect("not all");
     let [brace] = tokenizer.encode_text("{", false)[..] else {
         panic!("several tokens")
     };
