@@ -144,14 +144,19 @@ async fn history(seed: u64) -> EngineStats {
 #[tokio::test]
 async fn guesses_never_change_an_answer() {
     let mut sums = (0, 0, 0);
-    for seed in 0..16 {
+    let saw_all = |(right, wrong, evictions)| right > 500 && wrong > 500 && evictions > 0;
+    // On a busy machine one job may end before the next comes, and memory suffices.
+    for seed in 0..200 {
+        if seed >= 16 && saw_all(sums) {
+            break;
+        }
         let stats = history(seed).await;
         sums.0 += stats.guessed_right_tokens;
         sums.1 += stats.guessed_tokens - stats.guessed_right_tokens;
         sums.2 += stats.evictions;
     }
     assert!(
-        sums.0 > 500 && sums.1 > 500 && sums.2 > 0,
+        saw_all(sums),
         "right and wrong guesses, and too little memory: {sums:?}"
     );
 }
