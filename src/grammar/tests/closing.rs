@@ -104,7 +104,7 @@ fn answers_end_in_time() {
             json!({"$defs": {"node": {"type": "object",
             "properties": {"child": {"$ref": "#/$defs/node"}, "value": {"type": "integer"}},
             "required": ["value"], "additionalProperties": false}}, "$ref": "#/$defs/node"}),
-            r#"{"child":{"value":0},"value":1}"#,
+            r#"{"child": {"value":0},"value":1}"#,
         ),
     ];
     let grammars = grammars();
