@@ -130,7 +130,8 @@ async fn a_step_that_fails_leaves_nothing_to_reuse() {
     let (cached, stream) = submit(&engine, job(0..20)).await;
     assert_eq!(cached, 9);
     assert!(matches!(read_on(stream).await.1, Finish::Failed(_)));
-    settle(&engine, is_idle).await;
+    // Counted once the step is over.
+    settle(&engine, |stats| stats.steps == 5).await;
     assert_eq!(memories.load(Ordering::SeqCst), 0);
     assert_eq!(submit_and_read(&engine, job(0..20)).await, (0, vec![0; 3]));
 }
