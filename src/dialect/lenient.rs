@@ -13,7 +13,8 @@ use super::syntax::{
 };
 use crate::conversation::Piece;
 
-const FENCE: &str = "```";
+/// What stands around code.
+pub const FENCE: &str = "```";
 
 /// What mostly stands before the object.
 pub const LENIENT_OPENINGS: [&str; 3] = ["", "```json", FENCE];

@@ -15,7 +15,7 @@ mod thinking;
 
 pub use description::{Description, Reading};
 pub use family::{Family, Wrapper};
-pub use lenient::LENIENT_OPENINGS;
+pub use lenient::{FENCE, LENIENT_OPENINGS};
 pub use plain::Plain;
 pub use stop::StopTexts;
 pub use thinking::Thinking;

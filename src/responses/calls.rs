@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     conversation::{ToolChoice, Turn},
-    dialect::{Family, LENIENT_OPENINGS, Wrapper},
+    dialect::{FENCE, Family, LENIENT_OPENINGS, Wrapper},
     grammar::{Begin, Calls, Form, GrammarError, Shape, Spec, Watch},
     id::TokenId,
     sampling::Constraint,
@@ -175,10 +175,16 @@ fn bare(wrapper: &Wrapper, tools: &[Callable], openings: &[&str]) -> Vec<Begin> 
     for tool in tools.iter().filter(|tool| tool.is_binding) {
         for opening in openings {
             let (before, after) = (wrapper.before_name, wrapper.before_arguments);
+            // A code fence that stays open is no call.
+            let close = match opening.starts_with(FENCE) {
+                true => ["\n", FENCE].concat(),
+                false => String::new(),
+            };
+            let rest = [wrapper.after_arguments, &close].concat();
             begins.push(Begin {
                 marker: [opening, before, tool.name.as_str(), after].concat(),
                 at_start: true,
-                calls: Calls::rest(tool.form.clone(), wrapper.after_arguments),
+                calls: Calls::rest(tool.form.clone(), &rest),
             });
         }
     }
