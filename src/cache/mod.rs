@@ -9,7 +9,7 @@ pub mod snapshot;
 #[cfg(test)]
 mod tests;
 
-pub use prefix::{Hit, Lease, Pin, PrefixCache};
+pub use prefix::{Hit, Lease, Pin, PrefixCache, common_prefix};
 
 /// Whose memories a job may reuse and leave behind. How soon an answer begins tells whether its
 /// prompt was known, so jobs of owners that must not learn of each other have different scopes.

@@ -415,3 +415,15 @@ proptest! {
         check(operations)?;
     }
 }
+
+#[test]
+fn prefixes_are_as_long_as_they_are() {
+    for (differs_at, len) in [(0, 10), (63, 200), (64, 200), (130, 200), (200, 200)] {
+        let one: Vec<TokenId> = (0..len).collect();
+        let mut other = one.clone();
+        other.push(7);
+        other[differs_at] = 99_999;
+        assert_eq!(common_prefix(&one, &other), differs_at);
+        assert_eq!(common_prefix(&other, &one), differs_at);
+    }
+}

@@ -6,7 +6,7 @@ use super::{
     sharing::{self, Beginning, Relative},
     step::Engine,
 };
-use crate::model::exec::Executor;
+use crate::{cache::common_prefix, model::exec::Executor};
 
 impl<E: Executor> Engine<E> {
     /// Takes in a job as the youngest, at once or when its prompt's beginning has been read from
@@ -40,7 +40,7 @@ impl<E: Executor> Engine<E> {
         let tokens_max = tokens_max.min(job.prompt.len() - 1);
         let relative = |other: &Sequence<E::Kv>| Relative {
             number: other.number(),
-            shared: sharing::common_prefix(other.prompt(), &job.prompt).min(tokens_max),
+            shared: common_prefix(other.prompt(), &job.prompt).min(tokens_max),
         };
         self.sequences
             .iter()

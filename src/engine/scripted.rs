@@ -13,7 +13,9 @@ use std::{
 
 use crate::{
     id::TokenId,
-    model::exec::{ExecError, Executor, FrozenKv, KvElementType, KvFormat, KvMemory, Slot},
+    model::exec::{
+        ExecError, Executor, FrozenKv, KvElementType, KvFormat, KvLayout, KvMemory, Slot,
+    },
 };
 
 /// Logit of the scripted token, where all others have 0: above what any temperature makes likely,
@@ -244,10 +246,12 @@ impl Executor for ScriptedExecutor {
 
     fn kv_format(&self) -> Option<KvFormat> {
         Some(KvFormat {
-            layers: 1,
-            heads: 1,
-            head_dim: 1,
-            element: KvElementType::F32,
+            layout: KvLayout {
+                layers: 1,
+                heads: 1,
+                head_dim: 1,
+                element: KvElementType::F32,
+            },
             made_by: "a script".to_owned(),
         })
     }

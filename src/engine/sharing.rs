@@ -5,8 +5,6 @@
 //! about to read what they share; that one waits for none or for a still older one, and the oldest for
 //! nobody. When it goes, whatever the reason, the next oldest that shares the beginning reads on.
 
-use crate::id::TokenId;
-
 /// Tokens that waiting for another sequence must save: fewer are read sooner than they are waited
 /// for.
 pub(super) const WORTH_TOKENS: usize = 64;
@@ -71,16 +69,6 @@ fn beginning(member: &Member<'_>, known: usize, members: &[Member<'_>]) -> Begin
         _ if forked >= known + WORTH_TOKENS => Beginning::Forked(place, forked),
         _ => Beginning::Cached,
     }
-}
-
-/// How many tokens both begin with.
-pub(super) fn common_prefix(one: &[TokenId], other: &[TokenId]) -> usize {
-    /// Compared at once, which is faster than one by one.
-    const STRETCH: usize = 64;
-    let stretches = one.chunks_exact(STRETCH).zip(other.chunks_exact(STRETCH));
-    let equal = STRETCH * stretches.take_while(|(a, b)| a == b).count();
-    let rest = one[equal..].iter().zip(&other[equal..]);
-    equal + rest.take_while(|(a, b)| a == b).count()
 }
 
 #[cfg(test)]
@@ -172,18 +160,6 @@ mod tests {
             &[others[0], others[1], others[2], job],
             &[None, None, None, Some(Awaited(1))],
         );
-    }
-
-    #[test]
-    fn prefixes_are_as_long_as_they_are() {
-        for (differs_at, len) in [(0, 10), (63, 200), (64, 200), (130, 200), (200, 200)] {
-            let one: Vec<TokenId> = (0..len).collect();
-            let mut other = one.clone();
-            other.push(7);
-            other[differs_at] = 99_999;
-            assert_eq!(common_prefix(&one, &other), differs_at);
-            assert_eq!(common_prefix(&other, &one), differs_at);
-        }
     }
 
     proptest! {

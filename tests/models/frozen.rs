@@ -28,7 +28,7 @@ fn both<E: Executor>(mut executor: E) -> [Vec<f32>; 2] {
     for part in [50..51, 51..110] {
         let mut bytes = Vec::new();
         frozen.write(part.clone(), &mut bytes);
-        assert_eq!(bytes.len(), part.len() * format.bytes_per_token());
+        assert_eq!(bytes.len(), part.len() * format.layout.bytes_per_token());
         read.thaw(part.len(), &bytes).expect("bytes of its size");
         assert!(read.thaw(1, &bytes[1..]).is_err());
     }

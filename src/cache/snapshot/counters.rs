@@ -94,6 +94,16 @@ pub(super) struct Counters {
 /// Reads below this say more of opening files than of reading them.
 const TIMED_BYTES_MIN: u64 = 1 << 20;
 
+/// What something takes of late, never 0: before the first time that is measured, it was 0.
+#[must_use]
+pub fn smoothed(before: u64, latest: u64) -> u64 {
+    let smoothed = match before {
+        0 => latest,
+        _ => before - before / 4 + latest / 4,
+    };
+    smoothed.max(1)
+}
+
 impl Counters {
     /// Takes room in the queue, if there is enough or nothing waits.
     pub(super) fn enqueue(&self, bytes: u64, bytes_max: u64) -> bool {
@@ -128,11 +138,7 @@ impl Counters {
         if bytes >= TIMED_BYTES_MIN {
             let latest = nanos(time).saturating_mul(1 << 20) / bytes;
             let before = self.nanos_per_mib.load(Relaxed);
-            let smoothed = match before {
-                0 => latest,
-                _ => before - before / 4 + latest / 4,
-            };
-            self.nanos_per_mib.store(smoothed.max(1), Relaxed);
+            self.nanos_per_mib.store(smoothed(before, latest), Relaxed);
         }
     }
 

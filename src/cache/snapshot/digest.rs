@@ -38,35 +38,27 @@ impl Rolling {
     }
 }
 
-/// SHA-256 over the first tokens, for each of these lengths, which must rise.
-pub(super) fn hashes(
-    tokens: &[TokenId],
-    lengths: impl IntoIterator<Item = usize>,
-) -> Vec<[u8; 32]> {
+/// SHA-256 over tokens.
+pub(super) fn hash(tokens: &[TokenId]) -> [u8; 32] {
     let mut hasher = Sha256::new();
-    let mut done = 0;
-    let hash = |length: usize| {
-        for token in tokens.get(done..length).unwrap_or_default() {
-            hasher.update(token.to_le_bytes());
-        }
-        done = length;
-        hasher.clone().finalize().into()
-    };
-    lengths.into_iter().map(hash).collect()
+    for token in tokens {
+        hasher.update(token.to_le_bytes());
+    }
+    hasher.finalize().into()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     #[test]
-    fn hashes_are_those_of_the_prefixes() {
+    fn every_prefix_has_a_hash_of_its_own() {
         let tokens: Vec<TokenId> = (0..50).collect();
-        let all = hashes(&tokens, [0, 7, 50]);
-        for (length, hash) in [0, 7, 50].into_iter().zip(all) {
-            assert_eq!(hashes(&tokens[..length], [length]), [hash]);
-        }
-        assert_ne!(hashes(&[1, 2], [2]), hashes(&[2, 1], [2]));
+        let all: HashSet<_> = (0..=50).map(|length| hash(&tokens[..length])).collect();
+        assert_eq!(all.len(), 51);
+        assert_ne!(hash(&[1, 2]), hash(&[2, 1]));
     }
 
     #[test]

@@ -8,7 +8,11 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use super::{SnapshotId, format::Header, index::Change};
+use super::{
+    SnapshotId,
+    format::{Header, PieceAt},
+    index::Change,
+};
 use crate::limits;
 
 /// A folder of snapshots.
@@ -177,9 +181,60 @@ pub(super) fn touch(file: &File, now_ms: i64) -> io::Result<()> {
     file.set_modified(SystemTime::UNIX_EPOCH + since)
 }
 
+/// A file of a snapshot whose header is whole.
+pub(super) struct Opened {
+    pub(super) file: File,
+    pub(super) header: Header,
+    /// Where the pieces begin.
+    data_at: u64,
+    /// Of the header, then of each piece.
+    checksums: Vec<u32>,
+}
+
+impl Opened {
+    /// Reads what an open file says of itself.
+    pub(super) fn new(file: File) -> Result<Self, String> {
+        let (header, data_at, checksums) = read_header(&file)?;
+        Ok(Self {
+            file,
+            header,
+            data_at,
+            checksums,
+        })
+    }
+
+    /// Opens a file that was found, which must be the snapshot that its name says.
+    pub(super) fn found(path: &Path, id: SnapshotId) -> Result<Self, String> {
+        let opened = Self::new(File::open(path).map_err(|error| error.to_string())?)?;
+        match opened.header.id == id {
+            true => Ok(opened),
+            false => Err("it is another one's".to_owned()),
+        }
+    }
+
+    /// The pieces, each with its checksum.
+    pub(super) fn pieces(&self) -> impl Iterator<Item = (PieceAt, u32)> {
+        let checksums = self.checksums[1..].iter().copied();
+        self.header.pieces().zip(checksums)
+    }
+
+    /// Reads a piece and checks it.
+    pub(super) fn read(&self, piece: &PieceAt, checksum: u32) -> Result<Vec<u8>, String> {
+        let mut bytes = vec![0; (piece.bytes.end - piece.bytes.start) as usize];
+        read_at(&self.file, &mut bytes, self.data_at + piece.bytes.start)?;
+        match crc32c::crc32c(&bytes) == checksum {
+            true => Ok(bytes),
+            false => Err(format!(
+                "the checksum of tokens {:?} is wrong",
+                piece.tokens
+            )),
+        }
+    }
+}
+
 /// Reads everything before the pieces of a file, and what that says. The lengths must fit together;
 /// the checksum of the header is checked.
-pub(super) fn read_header(file: &File) -> Result<(Header, u64, Vec<u32>), String> {
+fn read_header(file: &File) -> Result<(Header, u64, Vec<u32>), String> {
     let bytes_all = file.metadata().map_err(|error| failed(&error))?.len();
     let mut reader = io::BufReader::new(file);
     let mut bytes = vec![0; 8];
@@ -213,7 +268,7 @@ pub(super) fn read_header(file: &File) -> Result<(Header, u64, Vec<u32>), String
 }
 
 /// Fills a buffer from a place in a file.
-pub(super) fn read_at(file: &File, buffer: &mut [u8], at: u64) -> Result<(), String> {
+fn read_at(file: &File, buffer: &mut [u8], at: u64) -> Result<(), String> {
     #[cfg(unix)]
     let read = std::os::unix::fs::FileExt::read_exact_at(file, buffer, at);
     #[cfg(not(unix))]

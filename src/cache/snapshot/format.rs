@@ -13,7 +13,11 @@ use std::ops::Range;
 use serde_json::{Map, Value, json};
 
 use super::{Keep, SnapshotId, digest::Realm};
-use crate::{cache::CacheScope, limits, model::exec::KvElementType};
+use crate::{
+    cache::CacheScope,
+    limits,
+    model::exec::{KvElementType, KvLayout},
+};
 
 /// Counts changes of this format. Files of another one are passed over.
 const VERSION: &str = "1";
@@ -32,16 +36,7 @@ pub(super) struct Header {
     /// SHA-256 of the same.
     pub(super) token_hash: [u8; 32],
     pub(super) keep: Keep,
-    pub(super) shape: Shape,
-}
-
-/// What the numbers of one token are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Shape {
-    pub(super) layers: usize,
-    pub(super) heads: usize,
-    pub(super) head_dim: usize,
-    pub(super) element: KvElementType,
+    pub(super) layout: KvLayout,
 }
 
 /// One piece of a file.
@@ -53,21 +48,16 @@ pub(super) struct PieceAt {
     pub(super) bytes: Range<u64>,
 }
 
-impl Shape {
-    pub(super) fn bytes_per_token(self) -> usize {
-        self.layers * 2 * self.heads * self.head_dim * self.element.bytes()
-    }
-
-    fn piece_tokens(self) -> usize {
-        (limits::SNAPSHOT_PIECE_BYTES / self.bytes_per_token().max(1)).max(1)
-    }
+/// Tokens of one piece, the last one may have fewer.
+fn piece_tokens(layout: KvLayout) -> usize {
+    (limits::SNAPSHOT_PIECE_BYTES / layout.bytes_per_token().max(1)).max(1)
 }
 
 impl Header {
     /// The pieces, in order.
     pub(super) fn pieces(&self) -> impl Iterator<Item = PieceAt> + use<> {
-        let (tokens, width) = (self.tokens.clone(), self.shape.bytes_per_token() as u64);
-        let step = self.shape.piece_tokens();
+        let (tokens, width) = (self.tokens.clone(), self.layout.bytes_per_token() as u64);
+        let step = piece_tokens(self.layout);
         tokens.clone().step_by(step).map(move |start| {
             let end = tokens.end.min(start + step);
             let place = |token: usize| (token - tokens.start) as u64 * width;
@@ -80,7 +70,7 @@ impl Header {
 
     /// Bytes of all pieces.
     pub(super) fn data_bytes(&self) -> u64 {
-        self.tokens.len() as u64 * self.shape.bytes_per_token() as u64
+        self.tokens.len() as u64 * self.layout.bytes_per_token() as u64
     }
 
     /// Bytes of the checksums.
@@ -92,12 +82,12 @@ impl Header {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut header = Map::new();
         header.insert("__metadata__".to_owned(), self.metadata());
-        let Shape {
+        let KvLayout {
             layers,
             heads,
             head_dim,
             element,
-        } = self.shape;
+        } = self.layout;
         for (number, piece) in self.pieces().enumerate() {
             let tensor = json!({
                 "dtype": element.name(),
@@ -137,10 +127,10 @@ impl Header {
             "token_hash": hex(&self.token_hash),
             "kept_with": kind,
             "until_ms": until_ms,
-            "layers": self.shape.layers.to_string(),
-            "heads": self.shape.heads.to_string(),
-            "head_dim": self.shape.head_dim.to_string(),
-            "element": self.shape.element.name(),
+            "layers": self.layout.layers.to_string(),
+            "heads": self.layout.heads.to_string(),
+            "head_dim": self.layout.head_dim.to_string(),
+            "element": self.layout.element.name(),
         })
     }
 
@@ -174,13 +164,13 @@ impl<'a> Fields<'a> {
             _ => Some(SnapshotId(self.hexadecimal("base")?)),
         };
         let tokens = self.number("first_token")?..self.number("end_token")?;
-        let shape = Shape {
+        let layout = KvLayout {
             layers: self.number("layers")?,
             heads: self.number("heads")?,
             head_dim: self.number("head_dim")?,
             element: self.element()?,
         };
-        let sizes = [shape.layers, shape.heads, shape.head_dim];
+        let sizes = [layout.layers, layout.heads, layout.head_dim];
         // So that no product of them overflows.
         if tokens.is_empty()
             || tokens.end > TOKENS_MAX
@@ -202,7 +192,7 @@ impl<'a> Fields<'a> {
                 "response" => Keep::WithResponse,
                 _ => Keep::UntilMs(self.parsed("until_ms")?),
             },
-            shape,
+            layout,
         })
     }
 

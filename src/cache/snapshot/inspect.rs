@@ -1,10 +1,10 @@
 //! What an operator is told of a folder of snapshots that no server uses.
 
-use std::{fs::File, io, path::Path};
+use std::{io, path::Path};
 
 use super::{
-    folder::{self, Folder, Name},
-    format::Header,
+    SnapshotId,
+    folder::{Folder, Name, Opened},
 };
 
 /// What is in a folder.
@@ -27,10 +27,7 @@ pub fn inspect(path: &Path, deep: bool) -> io::Result<Inspection> {
     for found in Folder::new(path.to_owned()).scan()? {
         inspection.bytes += found.bytes;
         let checked = match found.name {
-            Name::Snapshot { id, .. } => check(&found.path, deep).and_then(|header| {
-                let own = header.id == id;
-                own.then_some(()).ok_or("it is another one's".to_owned())
-            }),
+            Name::Snapshot { id, .. } => check(&found.path, id, deep),
             Name::Partial => Err("it was not written to its end".to_owned()),
         };
         match checked {
@@ -46,20 +43,10 @@ pub fn inspect(path: &Path, deep: bool) -> io::Result<Inspection> {
     Ok(inspection)
 }
 
-fn check(path: &Path, deep: bool) -> Result<Header, String> {
-    let file = File::open(path).map_err(|error| error.to_string())?;
-    let (header, data_at, checksums) = folder::read_header(&file)?;
-    let pieces = header.pieces().zip(&checksums[1..]).filter(|_| deep);
-    let mut bytes = Vec::new();
-    for (piece, checksum) in pieces {
-        bytes.resize((piece.bytes.end - piece.bytes.start) as usize, 0);
-        folder::read_at(&file, &mut bytes, data_at + piece.bytes.start)?;
-        if crc32c::crc32c(&bytes) != *checksum {
-            return Err(format!(
-                "the checksum of tokens {:?} is wrong",
-                piece.tokens
-            ));
-        }
+fn check(path: &Path, id: SnapshotId, deep: bool) -> Result<(), String> {
+    let opened = Opened::found(path, id)?;
+    for (piece, checksum) in opened.pieces().filter(|_| deep) {
+        opened.read(&piece, checksum)?;
     }
-    Ok(header)
+    Ok(())
 }

@@ -34,7 +34,7 @@ use std::{
 
 use sha2::{Digest as _, Sha256};
 
-pub use counters::{Dropped, SnapshotStats};
+pub use counters::{Dropped, SnapshotStats, smoothed};
 pub use inspect::{Inspection, inspect};
 pub use order::{Announced, Order};
 pub use thaw::{Piece, Thaw};
@@ -43,13 +43,16 @@ use self::{
     counters::Counters,
     digest::Realm,
     folder::Folder,
-    format::Shape,
     index::{Change, Index},
     reader::Read,
     writer::Write,
 };
 use super::CacheScope;
-use crate::{clock::Clock, id::TokenId, model::exec::KvFormat};
+use crate::{
+    clock::Clock,
+    id::TokenId,
+    model::exec::{KvFormat, KvLayout},
+};
 
 /// Names a snapshot: the bits of the id of the response whose turn it ends with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -100,7 +103,7 @@ pub struct Snapshots {
 pub struct ModelSnapshots {
     handle: Handle,
     model: [u8; 32],
-    shape: Shape,
+    layout: KvLayout,
 }
 
 /// What all threads share, and the ways to those that work. They end when the last handle goes.
@@ -177,12 +180,7 @@ impl Snapshots {
         ModelSnapshots {
             handle: self.handle.clone(),
             model: hasher.finalize().into(),
-            shape: Shape {
-                layers: format.layers,
-                heads: format.heads,
-                head_dim: format.head_dim,
-                element: format.element,
-            },
+            layout: format.layout,
         }
     }
 
@@ -257,7 +255,7 @@ impl ModelSnapshots {
         let state = self.handle.shared.scanned_state();
         let id = state.index.longest(realm, tokens, false)?;
         let chain = state.index.chain(id);
-        Some(Thaw::new(&self.handle, realm, self.shape, &chain))
+        Some(Thaw::new(&self.handle, realm, self.layout, &chain))
     }
 
     /// Says that the turn of this response is about to end and that its snapshot will be wanted. To be

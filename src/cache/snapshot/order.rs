@@ -5,16 +5,20 @@ use std::{fmt, sync::Arc};
 use super::{
     Dropped, Handle, Keep, ModelSnapshots, Shared, SnapshotId,
     digest::Realm,
-    format::Shape,
     writer::{self, Write},
 };
-use crate::{cache::CacheScope, id::TokenId, limits, model::exec::FrozenKv};
+use crate::{
+    cache::CacheScope,
+    id::TokenId,
+    limits,
+    model::exec::{FrozenKv, KvLayout},
+};
 
 /// A snapshot that will be wanted, unless its response is deleted.
 pub struct Announced {
     handle: Handle,
     realm: Realm,
-    shape: Shape,
+    layout: KvLayout,
     keep: Keep,
     pending: Pending,
 }
@@ -51,7 +55,7 @@ impl Announced {
         Self {
             realm: model.realm(scope),
             handle: model.handle.clone(),
-            shape: model.shape,
+            layout: model.layout,
             keep,
             pending: Pending { shared, id },
         }
@@ -106,12 +110,12 @@ impl Order {
         let Announced {
             handle,
             realm,
-            shape,
+            layout,
             keep,
             pending,
         } = announced;
         let counters = &handle.shared.counters;
-        let bytes = (tokens.len().saturating_sub(start) * shape.bytes_per_token()) as u64;
+        let bytes = (tokens.len().saturating_sub(start) * layout.bytes_per_token()) as u64;
         if !counters.enqueue(bytes, limits::SNAPSHOT_QUEUE_BYTES_MAX) {
             counters.dropped(Dropped::Queue);
             return;
@@ -119,7 +123,7 @@ impl Order {
         let job = writer::Job {
             pending,
             realm,
-            shape,
+            layout,
             keep,
             tokens,
             start,

@@ -14,12 +14,12 @@ use std::{
 use super::{
     Piece, Shared, digest,
     digest::Realm,
-    folder,
-    format::{Header, Shape},
+    folder::{self, Opened},
+    format::Header,
     lock,
     thaw::Part,
 };
-use crate::{id::TokenId, limits};
+use crate::{id::TokenId, limits, model::exec::KvLayout};
 
 /// How many prefixes are read at once.
 const THREADS: usize = 2;
@@ -27,7 +27,7 @@ const THREADS: usize = 2;
 /// A prefix to read.
 pub(super) struct Read {
     pub(super) realm: Realm,
-    pub(super) shape: Shape,
+    pub(super) layout: KvLayout,
     pub(super) parts: Vec<Part>,
     /// All tokens of the prefix.
     pub(super) tokens: Vec<TokenId>,
@@ -118,21 +118,16 @@ impl Read {
         // It may have become a trunk meanwhile.
         let file = File::open(&path).or_else(|_| File::open(shared.folder.file(part.id, true)));
         let file = file.map_err(|error| format!("{}: {error}", path.display()))?;
-        let (header, data_at, checksums) = folder::read_header(&file)?;
-        self.check(index, &header)?;
+        let opened = Opened::new(file)?;
+        self.check(index, &opened.header)?;
         progress.time += begun.elapsed();
-        let width = self.shape.bytes_per_token();
-        for (piece, checksum) in header.pieces().zip(&checksums[1..]) {
+        let width = self.layout.bytes_per_token();
+        for (piece, checksum) in opened.pieces() {
             if piece.tokens.end <= self.from {
                 continue;
             }
             let begun = Instant::now();
-            let mut bytes = vec![0; (piece.bytes.end - piece.bytes.start) as usize];
-            folder::read_at(&file, &mut bytes, data_at + piece.bytes.start)?;
-            if crc32c::crc32c(&bytes) != *checksum {
-                let tokens = piece.tokens;
-                return Err(format!("the checksum of tokens {tokens:?} is wrong").into());
-            }
+            let mut bytes = opened.read(&piece, checksum)?;
             let known = self.from.saturating_sub(piece.tokens.start);
             bytes.drain(..known * width);
             let tokens = piece.tokens.len() - known;
@@ -143,7 +138,7 @@ impl Read {
             sent.map_err(|_| Stop::Gone)?;
             (self.wake)();
         }
-        if let Err(error) = folder::touch(&file, shared.now_ms()) {
+        if let Err(error) = folder::touch(&opened.file, shared.now_ms()) {
             tracing::debug!(%error, "a snapshot's time of use could not be written");
         }
         Ok(())
@@ -156,13 +151,13 @@ impl Read {
         let start = before.map_or(0, |before| before.end);
         let same = header.id == part.id
             && header.realm == self.realm
-            && header.shape == self.shape
+            && header.layout == self.layout
             && header.tokens == (start..part.end)
             && header.base == before.map(|before| before.id);
         if !same {
             return Err("it is not what it was".to_owned());
         }
-        match digest::hashes(&self.tokens, [part.end]) == [header.token_hash] {
+        match digest::hash(&self.tokens[..part.end]) == header.token_hash {
             true => Ok(()),
             false => Err("it is of other tokens".to_owned()),
         }

@@ -18,24 +18,16 @@ mod chains;
 mod damage;
 mod index;
 
-const FORMAT: KvFormatParts = KvFormatParts {
+const LAYOUT: KvLayout = KvLayout {
     layers: 3,
     heads: 2,
     head_dim: 4,
+    element: KvElementType::F16,
 };
-
-struct KvFormatParts {
-    layers: usize,
-    heads: usize,
-    head_dim: usize,
-}
 
 fn format() -> KvFormat {
     KvFormat {
-        layers: FORMAT.layers,
-        heads: FORMAT.heads,
-        head_dim: FORMAT.head_dim,
-        element: KvElementType::F16,
+        layout: LAYOUT,
         made_by: "a test".to_owned(),
     }
 }
@@ -47,7 +39,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 struct Made(Vec<u8>);
 
 fn made(tokens: &[TokenId]) -> Vec<u8> {
-    let width = format().bytes_per_token();
+    let width = LAYOUT.bytes_per_token();
     let mut state = 1u64;
     let mut bytes = Vec::with_capacity(tokens.len() * width);
     for &token in tokens {
@@ -59,7 +51,7 @@ fn made(tokens: &[TokenId]) -> Vec<u8> {
 
 impl FrozenKv for Made {
     fn write(&self, tokens: std::ops::Range<usize>, out: &mut Vec<u8>) {
-        let width = format().bytes_per_token();
+        let width = LAYOUT.bytes_per_token();
         out.extend(&self.0[tokens.start * width..tokens.end * width]);
     }
 }
@@ -121,7 +113,7 @@ impl Shelf {
             return known;
         };
         assert!(thaw.len() < prompt.len());
-        let width = format().bytes_per_token();
+        let width = LAYOUT.bytes_per_token();
         let pieces = thaw.start(prompt, known, || {}).expect("a free thread");
         let mut at = known;
         for piece in pieces {

@@ -6,14 +6,14 @@ use std::{
     time::Duration,
 };
 
-use super::{Handle, SnapshotId, digest::Realm, format::Shape, index::Entry, reader::Read};
-use crate::{id::TokenId, limits};
+use super::{Handle, SnapshotId, digest::Realm, index::Entry, reader::Read};
+use crate::{id::TokenId, limits, model::exec::KvLayout};
 
 /// The beginning of a prompt, in snapshots.
 pub struct Thaw {
     handle: Handle,
     realm: Realm,
-    shape: Shape,
+    layout: KvLayout,
     parts: Vec<Part>,
 }
 
@@ -39,7 +39,7 @@ pub struct Piece {
 const FILE_TIME: Duration = Duration::from_micros(200);
 
 impl Thaw {
-    pub(super) fn new(handle: &Handle, realm: Realm, shape: Shape, chain: &[&Entry]) -> Self {
+    pub(super) fn new(handle: &Handle, realm: Realm, layout: KvLayout, chain: &[&Entry]) -> Self {
         let part = |entry: &&Entry| Part {
             id: entry.header.id,
             is_trunk: entry.is_trunk,
@@ -48,7 +48,7 @@ impl Thaw {
         Self {
             handle: handle.clone(),
             realm,
-            shape,
+            layout,
             parts: chain.iter().map(part).collect(),
         }
     }
@@ -74,7 +74,7 @@ impl Thaw {
             return false;
         }
         let files = self.parts.iter().filter(|part| part.end > known).count();
-        let bytes = gain as u64 * self.shape.bytes_per_token() as u64;
+        let bytes = gain as u64 * self.layout.bytes_per_token() as u64;
         let read = self.handle.shared.counters.read_time(bytes);
         let read = read + FILE_TIME * u32::try_from(files).unwrap_or(u32::MAX);
         let computed =
@@ -106,7 +106,7 @@ impl Thaw {
         let (pieces, receiver) = sync_channel(1);
         let read = Read {
             realm: self.realm,
-            shape: self.shape,
+            layout: self.layout,
             parts: self.parts,
             tokens: prompt.get(..len)?.to_vec(),
             from: known,

@@ -1,7 +1,6 @@
 //! The thread that writes snapshots, one after the other, behind everything else.
 
 use std::{
-    fs::File,
     io::{self, BufWriter, Write as _},
     sync::{
         Arc,
@@ -15,13 +14,17 @@ use std::{
 use super::{
     Dropped, Keep, Shared, SnapshotId, digest,
     digest::{Realm, Rolling},
-    folder::{self, Found, Name},
-    format::{Header, Shape},
+    folder::{self, Found, Name, Opened},
+    format::Header,
     index::{Entry, Index},
     lock,
     order::Pending,
 };
-use crate::{id::TokenId, limits, model::exec::FrozenKv};
+use crate::{
+    id::TokenId,
+    limits,
+    model::exec::{FrozenKv, KvLayout},
+};
 
 /// What the thread is told.
 pub(super) enum Write {
@@ -35,7 +38,7 @@ pub(super) enum Write {
 pub(super) struct Job {
     pub(super) pending: Pending,
     pub(super) realm: Realm,
-    pub(super) shape: Shape,
+    pub(super) layout: KvLayout,
     pub(super) keep: Keep,
     pub(super) tokens: Vec<TokenId>,
     /// The first token that `kv` has.
@@ -105,14 +108,10 @@ fn entry(shared: &Shared, found: &Found) -> Option<Entry> {
         folder::remove(&found.path);
         return None;
     };
-    let opened = File::open(&found.path).map_err(|error| error.to_string());
-    let header = opened.and_then(|file| folder::read_header(&file));
-    let header = header.and_then(|(header, ..)| match header.id == id {
-        true => Ok(header),
-        false => Err("it is another one's".to_owned()),
-    });
-    match header {
-        Ok(header) => Some(Entry::new(header, found.bytes, found.modified_ms, is_trunk)),
+    match Opened::found(&found.path, id) {
+        Ok(Opened { header, .. }) => {
+            Some(Entry::new(header, found.bytes, found.modified_ms, is_trunk))
+        }
         Err(why) => {
             let file = found.path.display();
             tracing::warn!(%file, why, "passing over a snapshot that cannot be used");
@@ -177,18 +176,15 @@ fn plan(shared: &Shared, job: &Job) -> Option<Header> {
         state.index.hold(base);
     }
     drop(state);
-    let [token_hash] = digest::hashes(&job.tokens, [end])[..] else {
-        return None;
-    };
     Some(Header {
         id,
         base,
         realm: job.realm,
         tokens: start..end,
         rolling: Rolling::of(&job.tokens),
-        token_hash,
+        token_hash: digest::hash(&job.tokens),
         keep: job.keep,
-        shape: job.shape,
+        layout: job.layout,
     })
 }
 

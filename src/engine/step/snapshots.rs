@@ -12,7 +12,7 @@ use super::{Decision, Engine, Sequence};
 use crate::{
     cache::{
         CacheScope, Lease,
-        snapshot::{Order, Piece},
+        snapshot::{Order, Piece, smoothed},
     },
     engine::{Finish, sequence::Submission},
     id::TokenId,
@@ -209,11 +209,7 @@ impl<E: Executor> Engine<E> {
         }
         let latest = u64::try_from(took.as_nanos() / tokens as u128).unwrap_or(u64::MAX);
         let nanos = &mut self.stats.nanos_per_prefilled_token;
-        *nanos = match *nanos {
-            0 => latest,
-            before => before - before / 4 + latest / 4,
-        }
-        .max(1);
+        *nanos = smoothed(*nanos, latest);
     }
 }
 

@@ -5,7 +5,9 @@ use std::{cell::RefCell, ops::Range, rc::Rc};
 
 use crate::{
     id::TokenId,
-    model::exec::{ExecError, Executor, FrozenKv, KvElementType, KvFormat, KvMemory, Slot},
+    model::exec::{
+        ExecError, Executor, FrozenKv, KvElementType, KvFormat, KvLayout, KvMemory, Slot,
+    },
 };
 
 /// Vocabulary of the model.
@@ -121,10 +123,12 @@ impl Executor for NoiseExecutor {
 
     fn kv_format(&self) -> Option<KvFormat> {
         Some(KvFormat {
-            layers: 1,
-            heads: 1,
-            head_dim: 1,
-            element: KvElementType::F32,
+            layout: KvLayout {
+                layers: 1,
+                heads: 1,
+                head_dim: 1,
+                element: KvElementType::F32,
+            },
             made_by: "noise".to_owned(),
         })
     }

@@ -106,6 +106,15 @@ pub trait FrozenKv: Send {
 /// What the bytes of keys and values mean.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct KvFormat {
+    /// How those of one token are laid out.
+    pub layout: KvLayout,
+    /// What computes them, as far as their last bits depend on it.
+    pub made_by: String,
+}
+
+/// The keys and values of one token: `[layer][keys, values][head][element]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct KvLayout {
     /// Number of layers.
     pub layers: usize,
     /// Key heads, and as many of values.
@@ -114,14 +123,12 @@ pub struct KvFormat {
     pub head_dim: usize,
     /// The type of an element.
     pub element: KvElementType,
-    /// What computes them, as far as their last bits depend on it.
-    pub made_by: String,
 }
 
-impl KvFormat {
+impl KvLayout {
     /// Bytes of one token.
     #[must_use]
-    pub fn bytes_per_token(&self) -> usize {
+    pub fn bytes_per_token(self) -> usize {
         self.layers * 2 * self.heads * self.head_dim * self.element.bytes()
     }
 }

@@ -48,7 +48,7 @@ fn a_turn_writes_only_what_its_parent_lacks() {
     shelf.write(4, &first);
     shelf.settle();
     assert_eq!(files(folder.path()), [name(1), name(2)]);
-    let width = format().bytes_per_token() as u64;
+    let width = LAYOUT.bytes_per_token() as u64;
     let size = |id| fs::metadata(file(folder.path(), id)).unwrap().len();
     assert!(
         (400 * width..400 * width + 2000).contains(&size(1)),
@@ -67,7 +67,7 @@ fn a_turn_writes_only_what_its_parent_lacks() {
 fn pieces_are_bounded_and_join() {
     let folder = tempfile::tempdir().unwrap();
     let shelf = Shelf::in_folder(folder.path());
-    let width = format().bytes_per_token();
+    let width = LAYOUT.bytes_per_token();
     let count = 2 * limits::SNAPSHOT_PIECE_BYTES / width + 1234;
     let long: Vec<TokenId> = (0..count as TokenId).collect();
     shelf.write(1, &long);
@@ -90,10 +90,10 @@ fn pieces_are_bounded_and_join() {
     let parsed = safetensors::SafeTensors::deserialize(&bytes).unwrap();
     let shape = [
         sizes[0] / width,
-        FORMAT.layers,
+        LAYOUT.layers,
         2,
-        FORMAT.heads,
-        FORMAT.head_dim,
+        LAYOUT.heads,
+        LAYOUT.head_dim,
     ];
     assert_eq!(parsed.tensor("kv.0").unwrap().shape(), shape);
     assert_eq!(
@@ -124,7 +124,10 @@ fn models_and_scopes_see_only_their_own() {
         shelf.all.of_model(
             &[1; 32],
             &KvFormat {
-                element: KvElementType::Bf16,
+                layout: KvLayout {
+                    element: KvElementType::Bf16,
+                    ..LAYOUT
+                },
                 ..format()
             },
         ),
@@ -180,7 +183,7 @@ fn what_is_deleted_before_it_is_written_is_not_written() {
 #[test]
 fn the_least_recently_used_go_first_and_last_turns_before_first_ones() {
     let folder = tempfile::tempdir().unwrap();
-    let width = format().bytes_per_token() as u64;
+    let width = LAYOUT.bytes_per_token() as u64;
     let lines: Vec<Vec<TokenId>> = (1..4).map(|seed| tokens(seed, 200)).collect();
     {
         let shelf = Shelf::in_folder(folder.path());
@@ -248,7 +251,7 @@ fn more_than_may_wait_is_dropped() {
     impl FrozenKv for Slow {
         fn write(&self, tokens: std::ops::Range<usize>, out: &mut Vec<u8>) {
             let _ = self.0.recv();
-            out.resize(tokens.len() * format().bytes_per_token(), 0);
+            out.resize(tokens.len() * LAYOUT.bytes_per_token(), 0);
         }
     }
     let (release, wait) = std::sync::mpsc::sync_channel(1);
@@ -287,7 +290,7 @@ fn closing_writes_what_waits() {
 fn reading_must_be_faster_than_computing() {
     let folder = tempfile::tempdir().unwrap();
     let shelf = Shelf::in_folder(folder.path());
-    let width = format().bytes_per_token();
+    let width = LAYOUT.bytes_per_token();
     let said: Vec<TokenId> = (0..(4 << 20) / width as TokenId).collect();
     shelf.write(1, &said);
     shelf.settle();

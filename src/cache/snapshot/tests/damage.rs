@@ -48,7 +48,7 @@ fn no_byte_can_change_unseen() {
     let prompt = written(folder.path());
     let path = file(folder.path(), 2);
     let whole = fs::read(&path).unwrap();
-    let data = 60 * format().bytes_per_token();
+    let data = 60 * LAYOUT.bytes_per_token();
     let header = whole.len() - data - 8;
     let places = (0..header)
         .step_by(17)

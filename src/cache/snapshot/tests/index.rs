@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::{
     super::{
-        digest::{Rolling, hashes},
+        digest::{Rolling, hash},
         format::Header,
         index::{Change, Entry, Index},
     },
@@ -101,12 +101,12 @@ impl World {
                 realm: realm(),
                 tokens: start..said.len(),
                 rolling: Rolling::of(&said),
-                token_hash: hashes(&said, [said.len()])[0],
+                token_hash: hash(&said),
                 keep: match seed {
                     0 => Keep::UntilMs(self.now_ms + 10),
                     _ => Keep::WithResponse,
                 },
-                shape: Shape {
+                layout: KvLayout {
                     layers: 1,
                     heads: 1,
                     head_dim: 1,

@@ -33,7 +33,7 @@ use matrix::Matrix;
 use rotary::Rotations;
 use step::Workspace;
 
-use super::{ExecError, Executor, KvElementType, KvFormat, Slot};
+use super::{ExecError, Executor, KvElementType, KvFormat, KvLayout, Slot};
 use crate::{
     load::{LoadError, Tensors},
     model::spec::DecoderSpec,
@@ -227,10 +227,12 @@ impl<E: KvElement> Executor for CpuExecutor<E> {
     fn kv_format(&self) -> Option<KvFormat> {
         let shape = self.store.shape;
         Some(KvFormat {
-            layers: shape.layer_count,
-            heads: shape.head_count,
-            head_dim: shape.head_dim,
-            element: E::TYPE,
+            layout: KvLayout {
+                layers: shape.layer_count,
+                heads: shape.head_count,
+                head_dim: shape.head_dim,
+                element: E::TYPE,
+            },
             made_by: self.made_by.clone(),
         })
     }

@@ -30,7 +30,7 @@ use linear::Weight;
 use norm::RmsNorm;
 use rotary::Heads;
 
-use super::{ExecError, Executor, KvFormat, Slot};
+use super::{ExecError, Executor, KvFormat, KvLayout, Slot};
 use crate::{
     load::{LoadError, Tensors},
     model::spec::{DecoderSpec, Rope},
@@ -117,10 +117,12 @@ impl Executor for MlxExecutor {
     fn kv_format(&self) -> Option<KvFormat> {
         let shape = self.kv_shape;
         Some(KvFormat {
-            layers: shape.layer_count,
-            heads: shape.head_count,
-            head_dim: shape.head_dim,
-            element: shape.element(),
+            layout: KvLayout {
+                layers: shape.layer_count,
+                heads: shape.head_count,
+                head_dim: shape.head_dim,
+                element: shape.element(),
+            },
             made_by: format!("MLX on a {:?}", self.backend),
         })
     }
