@@ -1,11 +1,11 @@
 //! The report of `bench chain`.
 
 use super::{
-    chart::{Chart, Line},
+    chart::Chart,
     report::number,
     rounds::Rounds,
     server_report::{Bound, WANTED, table, wanted},
-    servers::Side::{self, LlamaCpp, MlxLm, Stemma},
+    servers::Side::{LlamaCpp, MlxLm, Stemma},
 };
 
 /// Tables in Markdown.
@@ -90,33 +90,19 @@ fn bounds(rounds: &Rounds, sizes: &[u64]) -> Vec<Vec<String>> {
 
 /// Times by history.
 pub(super) fn chart(rounds: &Rounds) -> Chart<'static> {
-    let line = |label: &str, side: Side, what: &str| {
-        let sizes = rounds.numbers_in(&format!("{what}_{{}}_ms"));
-        let point = |size: u64| {
-            let ms = rounds.median(side, &format!("{what}_{size}_ms"))?;
-            Some((size as f64, ms))
-        };
-        Line {
-            label: label.to_owned(),
-            points: sizes.into_iter().filter_map(point).collect(),
-        }
-    };
-    let lines = vec![
-        line("stemma, warm", Stemma, "warm"),
-        line("stemma, thawed", Stemma, "thawed_after_kill"),
-        line("stemma, cold", Stemma, "cold"),
-        line("stemma, rebuilt", Stemma, "rebuilt"),
-        line("llama.cpp, warm", LlamaCpp, "warm"),
-        line("mlx-lm, warm", MlxLm, "warm"),
+    let lines = [
+        ("stemma, warm", Stemma, "warm_{}_ms"),
+        ("stemma, thawed", Stemma, "thawed_after_kill_{}_ms"),
+        ("stemma, cold", Stemma, "cold_{}_ms"),
+        ("stemma, rebuilt", Stemma, "rebuilt_{}_ms"),
+        ("llama.cpp, warm", LlamaCpp, "warm_{}_ms"),
+        ("mlx-lm, warm", MlxLm, "warm_{}_ms"),
     ];
     Chart {
         title: "First token of a turn, by the length of the conversation",
         x: "tokens of history",
         y: "milliseconds",
-        lines: lines
-            .into_iter()
-            .filter(|line| !line.points.is_empty())
-            .collect(),
+        lines: rounds.lines(lines),
         logarithmic: true,
     }
 }
@@ -124,16 +110,10 @@ pub(super) fn chart(rounds: &Rounds) -> Chart<'static> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::{figures::Figures, rounds::Round};
+    use crate::bench::{figures::figures, rounds::Round};
 
     #[test]
     fn the_report_says_what_is_wanted_and_whether_it_is_so() {
-        let figures = |pairs: &[(&str, f64)]| -> Figures {
-            let pairs = pairs.iter();
-            pairs
-                .map(|&(name, value)| (name.to_owned(), value))
-                .collect()
-        };
         let ours = figures(&[
             ("warm_500_ms", 20.0),
             ("outside_500_ms", 4.0),

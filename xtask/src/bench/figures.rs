@@ -43,6 +43,13 @@ pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
     }
 }
 
+/// Figures for the tests of reports.
+#[cfg(test)]
+pub(super) fn figures(pairs: &[(&str, f64)]) -> Figures {
+    let owned = pairs.iter().map(|&(name, value)| (name.to_owned(), value));
+    owned.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -161,16 +161,11 @@ impl HttpReport<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::figures::figures;
 
     #[test]
     fn the_report_compares_within_rounds_and_orders_by_number() {
-        let round = |pairs: &[(&str, f64)]| -> Figures {
-            let pairs = pairs.iter();
-            pairs
-                .map(|&(name, value)| (name.to_owned(), value))
-                .collect()
-        };
-        let rounds = [round(&[
+        let rounds = [figures(&[
             ("unstored_x1_commits_per_request", 2.0),
             ("stored_x1_commits_per_request", 2.5),
             ("stored_x1_requests_per_s", 100.0),
@@ -178,7 +173,7 @@ mod tests {
             ("ours_events_per_s", 60_000.0),
             ("bare_written_events_per_s", 100_000.0),
         ])];
-        let memory = round(&[
+        let memory = figures(&[
             ("resident_mib_at_100000", 9.0),
             ("resident_mib_at_20000", 8.0),
         ]);

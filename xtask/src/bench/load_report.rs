@@ -1,7 +1,7 @@
 //! The report of `bench load`.
 
 use super::{
-    chart::{Chart, Line},
+    chart::Chart,
     report::number,
     rounds::Rounds,
     server_report::{Bound, WANTED, medians, table, wanted},
@@ -126,26 +126,12 @@ fn bounds(rounds: &Rounds, streams: &[u64]) -> Vec<Vec<String>> {
 
 /// Decoding by streams.
 pub(super) fn chart(rounds: &Rounds) -> Chart<'static> {
-    let line = |side: Side| {
-        let point = |streams: u64| {
-            let rate = rounds.median(side, &decode(streams))?;
-            Some((streams as f64, rate))
-        };
-        let streams = rounds.numbers_in("decode_{}_tokens_per_s");
-        Line {
-            label: side.name().to_owned(),
-            points: streams.into_iter().filter_map(point).collect(),
-        }
-    };
+    let lines = Side::ALL.map(|side| (side.name(), side, "decode_{}_tokens_per_s"));
     Chart {
         title: "Decoding of streams at once",
         x: "streams",
         y: "tokens/s, all together",
-        lines: Side::ALL
-            .map(line)
-            .into_iter()
-            .filter(|line| !line.points.is_empty())
-            .collect(),
+        lines: rounds.lines(lines),
         logarithmic: false,
     }
 }
@@ -153,16 +139,10 @@ pub(super) fn chart(rounds: &Rounds) -> Chart<'static> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::{figures::Figures, rounds::Round};
+    use crate::bench::{figures::figures, rounds::Round};
 
     #[test]
     fn the_report_compares_sides_and_says_what_was_given_up() {
-        let figures = |pairs: &[(&str, f64)]| -> Figures {
-            let pairs = pairs.iter();
-            pairs
-                .map(|&(name, value)| (name.to_owned(), value))
-                .collect()
-        };
         let ours = figures(&[
             ("decode_16_tokens_per_s", 800.0),
             (SHORT, 300.0),

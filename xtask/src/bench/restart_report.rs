@@ -1,7 +1,7 @@
 //! The report of `bench restart`.
 
 use super::{
-    chart::{Chart, Line},
+    chart::Chart,
     rounds::Rounds,
     server_report::{Bound, WANTED, medians, table, wanted},
     servers::Side::{self, LlamaCpp, MlxLm, Stemma},
@@ -79,26 +79,12 @@ fn said(rounds: &Rounds, sizes: &[u64]) -> String {
 
 /// Times by history.
 pub(super) fn chart(rounds: &Rounds) -> Chart<'static> {
-    let line = |side: Side| {
-        let point = |size: u64| {
-            let ms = rounds.median(side, &format!("first_{size}_ms"))?;
-            Some((size as f64, ms))
-        };
-        let sizes = rounds.numbers_in("first_{}_ms");
-        Line {
-            label: side.name().to_owned(),
-            points: sizes.into_iter().filter_map(point).collect(),
-        }
-    };
+    let lines = Side::ALL.map(|side| (side.name(), side, "first_{}_ms"));
     Chart {
         title: "First token of the first turn after a restart",
         x: "tokens of history",
         y: "milliseconds",
-        lines: Side::ALL
-            .map(line)
-            .into_iter()
-            .filter(|line| !line.points.is_empty())
-            .collect(),
+        lines: rounds.lines(lines),
         logarithmic: true,
     }
 }

@@ -6,6 +6,7 @@ use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
 use super::{
+    chart::Line,
     figures::{Figures, median},
     report::machine,
     servers::Side,
@@ -70,6 +71,27 @@ impl Rounds {
                 .filter_map(|(one, other)| Some(one? / other?))
                 .collect(),
         )
+    }
+
+    /// Lines of the medians of figures, by the numbers in the place of `{}` in their names; without those
+    /// that nobody measured.
+    pub(super) fn lines<'a>(
+        &self,
+        wanted: impl IntoIterator<Item = (&'a str, Side, &'a str)>,
+    ) -> Vec<Line> {
+        let line = |(label, side, pattern): (&str, Side, &str)| {
+            let point = |number: u64| {
+                let name = pattern.replace("{}", &number.to_string());
+                Some((number as f64, self.median(side, &name)?))
+            };
+            let numbers = self.numbers_in(pattern).into_iter();
+            Line {
+                label: label.to_owned(),
+                points: numbers.filter_map(point).collect(),
+            }
+        };
+        let lines = wanted.into_iter().map(line);
+        lines.filter(|line| !line.points.is_empty()).collect()
     }
 
     /// Which numbers stand in the place of `{}` in the names of figures, smallest first.
