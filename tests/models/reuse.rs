@@ -2,44 +2,30 @@
 
 use half::f16;
 use stemma::{
-    cache::CacheScope,
-    engine::{self, EngineHandle, EngineOptions, GeneratedToken, Job, TokenEvent},
-    model::exec::{Executor, cpu::CpuOptions, mlx::MlxOptions},
+    engine::{EngineHandle, EngineOptions, GeneratedToken, TokenEvent},
+    model::exec::{cpu::CpuOptions, mlx::MlxOptions},
     sampling::SamplingParams,
 };
 
-use super::running::{assert_close, load, load_cpu};
+use super::running::{assert_close, job, load, load_cpu, start};
 
-/// Starts an engine over what `build` loads.
-fn start<E: Executor + 'static>(
-    build: impl FnOnce() -> E + Send + 'static,
-    cache_bytes_max: usize,
-) -> EngineHandle {
-    let options = EngineOptions {
+fn options(cache_bytes_max: usize) -> EngineOptions {
+    EngineOptions {
         cache_bytes_max,
         // Short chunks, so that answers are written while other prompts are read.
         step_prefill_tokens_max: 8,
         ..EngineOptions::default()
-    };
-    engine::start(options, move || Ok(build())).expect("an engine")
+    }
 }
 
 /// How much of a prompt was cached, and its likeliest continuation.
 async fn answer(engine: &EngineHandle, prompt: &[u32]) -> (usize, Vec<GeneratedToken>) {
-    let job = Job {
-        prompt: prompt.to_vec(),
-        max_new_tokens: 12,
-        sampling: SamplingParams {
-            temperature: 0.0,
-            logprobs: Some(0),
-            ..SamplingParams::default()
-        },
-        constraint: None,
-        end_tokens: [].into(),
-        cache_scope: CacheScope::default(),
-        cache_key: None,
-        thaw: None,
+    let sampling = SamplingParams {
+        temperature: 0.0,
+        logprobs: Some(0),
+        ..SamplingParams::default()
     };
+    let job = job(prompt, 12, sampling);
     let mut stream = engine.submit(job).expect("a place");
     let (mut cached, mut tokens) = (0, Vec::new());
     while let Some(event) = stream.next().await {
@@ -70,9 +56,17 @@ fn assert_same(what: &str, got: &[GeneratedToken], expected: &[GeneratedToken]) 
 async fn reuse_never_changes_an_answer() {
     for model in ["llama", "mistral", "gemma3_text"] {
         let mlx = move || load(model, &MlxOptions::default());
-        check(model, [start(mlx, 1 << 30), start(mlx, 0)]).await;
+        check(
+            model,
+            [start(mlx, options(1 << 30)), start(mlx, options(0))],
+        )
+        .await;
         let own = move || load_cpu::<f16>(model, &CpuOptions::default());
-        check(model, [start(own, 1 << 30), start(own, 0)]).await;
+        check(
+            model,
+            [start(own, options(1 << 30)), start(own, options(0))],
+        )
+        .await;
     }
 }
 

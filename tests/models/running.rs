@@ -1,12 +1,17 @@
-//! Drives an executor by hand.
+//! Drives an executor by hand, or starts an engine over one.
 
-use stemma::model::{
-    self,
-    exec::{
-        Executor, KvMemory, Slot,
-        cpu::{CpuExecutor, CpuOptions, Instructions, KvElement},
-        mlx::{MlxExecutor, MlxOptions},
+use stemma::{
+    cache::CacheScope,
+    engine::{self, EngineHandle, EngineOptions, Job},
+    model::{
+        self,
+        exec::{
+            Executor, KvMemory, Slot,
+            cpu::{CpuExecutor, CpuOptions, Instructions, KvElement},
+            mlx::{MlxExecutor, MlxOptions},
+        },
     },
+    sampling::SamplingParams,
 };
 
 use super::files;
@@ -38,6 +43,28 @@ pub(crate) fn cpu_options() -> Vec<CpuOptions<'static>> {
         .zip(Instructions::all())
         .map(options)
         .collect()
+}
+
+/// Starts an engine over what `build` loads.
+pub(crate) fn start<E: Executor + 'static>(
+    build: impl FnOnce() -> E + Send + 'static,
+    options: EngineOptions,
+) -> EngineHandle {
+    engine::start(options, move || Ok(build())).expect("an engine")
+}
+
+/// A job for so many tokens, which no token ends.
+pub(crate) fn job(prompt: &[u32], length: usize, sampling: SamplingParams) -> Job {
+    Job {
+        prompt: prompt.to_vec(),
+        max_new_tokens: length,
+        sampling,
+        constraint: None,
+        end_tokens: [].into(),
+        cache_scope: CacheScope::default(),
+        cache_key: None,
+        thaw: None,
+    }
 }
 
 /// Appends tokens to one sequence and gives the logits after the last.

@@ -2,50 +2,37 @@
 
 use half::f16;
 use stemma::{
-    cache::CacheScope,
-    engine::{self, EngineHandle, EngineOptions, GeneratedToken, Job, Speculation, TokenEvent},
-    model::exec::{
-        Executor,
-        cpu::{CpuExecutor, CpuOptions},
-    },
+    engine::{EngineHandle, EngineOptions, GeneratedToken, Speculation, TokenEvent},
+    model::exec::cpu::{CpuExecutor, CpuOptions},
     sampling::SamplingParams,
     tokenizer::Tokenizer,
 };
 
 use tokio::runtime::Builder;
 
-use super::{real, running::load_cpu};
+use super::{
+    real,
+    running::{job, load_cpu, start},
+};
 
-fn start<E: Executor + 'static>(
-    build: impl FnOnce() -> E + Send + 'static,
-    speculation: Speculation,
-) -> EngineHandle {
-    let options = EngineOptions {
+fn options(speculation: Speculation) -> EngineOptions {
+    EngineOptions {
         speculation,
         ..EngineOptions::default()
-    };
-    engine::start(options, move || Ok(build())).expect("an engine")
+    }
 }
 
 /// What a model answers, one job beside the others.
 async fn answers(engine: &EngineHandle, prompt: &[u32], length: usize) -> Vec<Vec<GeneratedToken>> {
     let answer = |(temperature, seed): (f32, u64)| {
-        let job = Job {
-            prompt: prompt.to_vec(),
-            max_new_tokens: length,
-            sampling: SamplingParams {
-                temperature,
-                seed,
-                frequency_penalty: temperature / 10.0,
-                logprobs: Some(1),
-                ..SamplingParams::default()
-            },
-            constraint: None,
-            end_tokens: [].into(),
-            cache_scope: CacheScope::default(),
-            cache_key: None,
-            thaw: None,
+        let sampling = SamplingParams {
+            temperature,
+            seed,
+            frequency_penalty: temperature / 10.0,
+            logprobs: Some(1),
+            ..SamplingParams::default()
         };
+        let job = job(prompt, length, sampling);
         let mut stream = engine.submit(job).expect("a place");
         async move {
             let mut tokens = Vec::new();
@@ -66,8 +53,8 @@ async fn guesses_change_no_answer_of_a_model() {
     let prompt: Vec<u32> = (0..40).map(|n| n * 37 % 7).collect();
     for model in ["llama", "mistral", "gemma3_text", "llama-mlx-4bit"] {
         let load = move || load_cpu::<f16>(model, &CpuOptions::default());
-        let plain = start(load, Speculation::Off);
-        let guessing = start(load, Speculation::Ngram);
+        let plain = start(load, options(Speculation::Off));
+        let guessing = start(load, options(Speculation::Ngram));
         let expected = answers(&plain, &prompt, 60).await;
         assert_eq!(answers(&guessing, &prompt, 60).await, expected, "{model}");
         assert!(guessing.stats().guessed_tokens > 0, "{model}");
@@ -91,7 +78,7 @@ fn a_real_model_copies_in_fewer_steps() {
             CpuExecutor::<f16>::load(&spec, &*files.tensors, &CpuOptions::default())
                 .expect("a model")
         };
-        let engine = start(load, speculation);
+        let engine = start(load, options(speculation));
         all.push(runtime.block_on(answers(&engine, &prompt, 48)));
         let stats = engine.stats();
         assert_eq!(stats.guessed_tokens > 0, speculation == Speculation::Ngram);

@@ -2,6 +2,8 @@
 
 use std::{collections::HashMap, sync::atomic::Ordering};
 
+use tokio::task::JoinHandle;
+
 use super::{
     noise::{HARMLESS_END, NoiseExecutor},
     *,
@@ -282,6 +284,17 @@ pub(super) async fn cold(job: Job) -> (Vec<TokenId>, Finish) {
     };
     let engine = start(options, || Ok(NoiseExecutor)).expect("a model");
     read(engine.submit(job).expect("a place")).await
+}
+
+/// Jobs and those who read their answers.
+pub(super) type Running = Vec<(Job, JoinHandle<(Vec<TokenId>, Finish)>)>;
+
+/// Waits for answers, which must be those that the jobs get alone and without a cache.
+pub(super) async fn check(running: Running, place: &str) {
+    for (n, (job, answer)) in running.into_iter().enumerate() {
+        let answer = answer.await.expect("an answer");
+        assert_eq!(answer, cold(job).await, "{place}, job {n}");
+    }
 }
 
 /// Runs random jobs, some at once, some dropped, in an engine with little memory.

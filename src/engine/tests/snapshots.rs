@@ -38,6 +38,11 @@ impl Warm {
         }
     }
 
+    /// An engine with the usual bounds.
+    fn over(folder: &Path, executor: ScriptedExecutor) -> Self {
+        Self::new(folder, engine(EngineOptions::default(), executor), 1 << 30)
+    }
+
     /// The same job with what there is of its prompt.
     fn thawing(&self, job: Job) -> Job {
         Job {
@@ -70,6 +75,14 @@ impl Warm {
     }
 }
 
+/// Leaves the snapshot of these tokens, 300 of which an engine has read.
+async fn leave(folder: &Path, tokens: Vec<TokenId>) {
+    let before = Warm::over(folder, repeat(1));
+    before.ask(job(0..300)).await;
+    before.freeze(1, CacheScope::default(), tokens);
+    before.close().await;
+}
+
 async fn warmth(stream: &mut TokenStream) -> (usize, usize) {
     match next(stream).await {
         Some(TokenEvent::Accepted {
@@ -83,8 +96,7 @@ async fn warmth(stream: &mut TokenStream) -> (usize, usize) {
 #[tokio::test]
 async fn a_conversation_goes_on_after_a_restart() {
     let folder = tempfile::tempdir().expect("a folder");
-    let options = EngineOptions::default;
-    let before = Warm::new(folder.path(), engine(options(), echo()), 1 << 30);
+    let before = Warm::over(folder.path(), echo());
     let (cached, thawed, answer) = before.ask(job(0..100)).await;
     assert_eq!((cached, thawed), (0, 0));
     let said: Vec<TokenId> = (0..100).chain(answer).collect();
@@ -92,7 +104,7 @@ async fn a_conversation_goes_on_after_a_restart() {
     before.close().await;
 
     let (executor, steps) = recorded(echo());
-    let after = Warm::new(folder.path(), engine(options(), executor), 1 << 30);
+    let after = Warm::over(folder.path(), executor);
     let prompt = || said.iter().copied().chain([500, 501]);
     let answer: Vec<_> = prompt().rev_tokens();
     assert_eq!(after.ask(job(prompt())).await, (200, 200, answer.clone()));
@@ -122,19 +134,8 @@ impl<I: Iterator<Item = TokenId>> RevTokens for I {
 #[tokio::test]
 async fn only_what_memory_lacks_is_read() {
     let folder = tempfile::tempdir().expect("a folder");
-    let before = Warm::new(
-        folder.path(),
-        engine(EngineOptions::default(), repeat(1)),
-        1 << 30,
-    );
-    before.ask(job(0..300)).await;
-    before.freeze(1, CacheScope::default(), (0..300).chain([0]).collect());
-    before.close().await;
-    let after = Warm::new(
-        folder.path(),
-        engine(EngineOptions::default(), repeat(1)),
-        1 << 30,
-    );
+    leave(folder.path(), (0..300).chain([0]).collect()).await;
+    let after = Warm::over(folder.path(), repeat(1));
     assert_eq!(after.ask(job(0..120)).await, (0, 0, vec![0]));
     let longer = || job((0..300).chain([0, 7]));
     assert_eq!(after.ask(longer()).await, (301, 181, vec![0]));
@@ -145,21 +146,10 @@ async fn only_what_memory_lacks_is_read() {
 #[tokio::test]
 async fn a_reader_that_goes_frees_its_place_and_the_engine_stops_in_order() {
     let folder = tempfile::tempdir().expect("a folder");
-    let before = Warm::new(
-        folder.path(),
-        engine(EngineOptions::default(), repeat(1)),
-        1 << 30,
-    );
-    before.ask(job(0..300)).await;
-    before.freeze(1, CacheScope::default(), (0..300).collect());
-    before.close().await;
+    leave(folder.path(), (0..300).collect()).await;
     let executor = repeat(1);
     let memories = executor.memories();
-    let after = Warm::new(
-        folder.path(),
-        engine(EngineOptions::default(), executor),
-        1 << 30,
-    );
+    let after = Warm::over(folder.path(), executor);
     for _ in 0..50 {
         let job = after.thawing(job((0..300).chain([1])));
         assert!(job.thaw.is_some());
@@ -293,21 +283,10 @@ async fn restarts_never_change_an_answer() {
 #[tokio::test]
 async fn those_who_go_on_from_one_prefix_read_it_once() {
     let folder = tempfile::tempdir().expect("a folder");
-    let before = Warm::new(
-        folder.path(),
-        engine(EngineOptions::default(), repeat(1)),
-        1 << 30,
-    );
-    before.ask(job(0..300)).await;
-    before.freeze(1, CacheScope::default(), (0..300).collect());
-    before.close().await;
+    leave(folder.path(), (0..300).collect()).await;
     // Jobs that come while one step is held are taken in together.
     let (executor, release) = held_at(repeat(1), 1);
-    let after = Warm::new(
-        folder.path(),
-        engine(EngineOptions::default(), executor),
-        1 << 30,
-    );
+    let after = Warm::over(folder.path(), executor);
     let first = after.engine.submit(job(900..903)).expect("a place");
     settle(&after.engine, |stats| {
         stats.running == 1 || stats.waiting == 1

@@ -2,7 +2,7 @@
 
 use super::{
     noise::{HARMLESS_END, NoiseExecutor},
-    reuse::{Draws, cold},
+    reuse::{Draws, check},
     *,
 };
 
@@ -129,14 +129,7 @@ async fn history(seed: u64) -> EngineStats {
                 running.push((job, tokio::spawn(read(stream))));
             }
         }
-        for (n, (job, answer)) in running.into_iter().enumerate() {
-            let answer = answer.await.expect("an answer");
-            assert_eq!(
-                answer,
-                cold(job).await,
-                "seed {seed}, round {round}, job {n}"
-            );
-        }
+        check(running, &format!("seed {seed}, round {round}")).await;
     }
     settle(&engine, is_idle).await
 }

@@ -2,11 +2,8 @@
 
 use serde_json::json;
 
-use super::{ROOM, Verdict, allowed, grammars, run, schema, tokenizer, verdict};
-use crate::{
-    dialect::Wrapper,
-    grammar::{Calls, Form, Shape, Spec, Start},
-};
+use super::{HERMES, ROOM, Verdict, allowed, grammars, run, schema, tokenizer, verdict};
+use crate::grammar::{Calls, Form, Shape, Spec, Start};
 
 fn integers(start: Start) -> Spec {
     Spec {
@@ -89,20 +86,12 @@ fn thoughts_do_not_end_the_answer() {
 }
 
 fn calls(most: Option<u64>) -> Calls {
-    let hermes = Wrapper {
-        opening: "",
-        before_name: "<tool_call>\n{\"name\": \"",
-        before_arguments: "\", \"arguments\": ",
-        after_arguments: "}\n</tool_call>",
-        between: "\n",
-        closing: "",
-    };
     let only_a = json!({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": false});
     let functions = [
         ("f".to_owned(), Form::Schema(only_a)),
         ("g".to_owned(), Form::object()),
     ];
-    Calls::of(&hermes, &functions, most)
+    Calls::of(&HERMES, &functions, most)
 }
 
 const F: &str = "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>";

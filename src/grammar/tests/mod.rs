@@ -19,6 +19,7 @@ use serde_json::{Map, Value};
 
 use super::{Form, GrammarError, Grammars, Shape, Spec, Start};
 use crate::{
+    dialect::Wrapper,
     id::TokenId,
     sampling::{Allowed, Constraint, TokenSet},
     tokenizer::{PromptPiece, Tokenizer, TokenizerSource},
@@ -60,6 +61,16 @@ fn spec(form: Form) -> Spec {
 fn schema(schema: &Value) -> Spec {
     spec(Form::Schema(schema.clone()))
 }
+
+/// How Hermes writes calls.
+const HERMES: Wrapper = Wrapper {
+    opening: "",
+    before_name: "<tool_call>\n{\"name\": \"",
+    before_arguments: "\", \"arguments\": ",
+    after_arguments: "}\n</tool_call>",
+    between: "\n",
+    closing: "",
+};
 
 /// Room for any text.
 const ROOM: usize = 1 << 20;

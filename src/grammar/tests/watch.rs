@@ -2,20 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{ROOM, Verdict, allowed, grammars, run, take, tokenizer};
-use crate::{
-    dialect::Wrapper,
-    grammar::{Begin, Calls, Form, Grammars, Watch},
-};
-
-const HERMES: Wrapper = Wrapper {
-    opening: "",
-    before_name: "<tool_call>\n{\"name\": \"",
-    before_arguments: "\", \"arguments\": ",
-    after_arguments: "}\n</tool_call>",
-    between: "\n",
-    closing: "",
-};
+use super::{HERMES, ROOM, Verdict, allowed, grammars, run, take, tokenizer};
+use crate::grammar::{Begin, Calls, Form, Grammars, Watch};
 
 const F: &str = "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>";
 const G: &str = "<tool_call>{\"name\": \"g\", \"arguments\": {\"x\": []}}\n</tool_call>";
