@@ -1,9 +1,11 @@
 //! The engine: conversations that go on from the prefix cache answer as those read in full.
 
+use std::sync::{Arc, Mutex};
+
 use half::f16;
 use stemma::{
-    engine::{EngineHandle, EngineOptions, GeneratedToken, TokenEvent},
-    model::exec::{cpu::CpuOptions, mlx::MlxOptions},
+    engine::{EngineHandle, EngineOptions, GeneratedToken, TokenEvent, TokenStream},
+    model::exec::{ExecError, Executor, Slot, cpu::CpuOptions, mlx::MlxOptions},
     sampling::SamplingParams,
 };
 
@@ -18,15 +20,70 @@ fn options(cache_bytes_max: usize) -> EngineOptions {
     }
 }
 
+/// Runs no step while somebody holds the gate.
+struct Gated<E> {
+    executor: E,
+    gate: Arc<Mutex<()>>,
+}
+
+impl<E> Gated<E> {
+    /// Loads one, on the thread that is to run it.
+    fn over(
+        load: impl FnOnce() -> E + Send + 'static,
+        gate: &Arc<Mutex<()>>,
+    ) -> impl FnOnce() -> Self + Send + 'static {
+        let gate = Arc::clone(gate);
+        move || Self {
+            executor: load(),
+            gate,
+        }
+    }
+}
+
+impl<E: Executor> Executor for Gated<E> {
+    type Kv = E::Kv;
+
+    fn vocab_size(&self) -> usize {
+        self.executor.vocab_size()
+    }
+
+    fn context_length(&self) -> usize {
+        self.executor.context_length()
+    }
+
+    fn kv_bytes_per_token(&self) -> usize {
+        self.executor.kv_bytes_per_token()
+    }
+
+    fn new_kv(&self) -> E::Kv {
+        self.executor.new_kv()
+    }
+
+    fn step(
+        &mut self,
+        slots: &mut [Slot<'_, E::Kv>],
+        logits: &mut Vec<f32>,
+    ) -> Result<(), ExecError> {
+        drop(self.gate.lock());
+        self.executor.step(slots, logits)
+    }
+}
+
 /// How much of a prompt was cached, and its likeliest continuation.
 async fn answer(engine: &EngineHandle, prompt: &[u32]) -> (usize, Vec<GeneratedToken>) {
+    read(submit(engine, prompt)).await
+}
+
+fn submit(engine: &EngineHandle, prompt: &[u32]) -> TokenStream {
     let sampling = SamplingParams {
         temperature: 0.0,
         logprobs: Some(0),
         ..SamplingParams::default()
     };
-    let job = job(prompt, 12, sampling);
-    let mut stream = engine.submit(job).expect("a place");
+    engine.submit(job(prompt, 12, sampling)).expect("a place")
+}
+
+async fn read(mut stream: TokenStream) -> (usize, Vec<GeneratedToken>) {
     let (mut cached, mut tokens) = (0, Vec::new());
     while let Some(event) = stream.next().await {
         match event {
@@ -55,22 +112,18 @@ fn assert_same(what: &str, got: &[GeneratedToken], expected: &[GeneratedToken]) 
 #[tokio::test]
 async fn reuse_never_changes_an_answer() {
     for model in ["llama", "mistral", "gemma3_text"] {
-        let mlx = move || load(model, &MlxOptions::default());
-        check(
-            model,
-            [start(mlx, options(1 << 30)), start(mlx, options(0))],
-        )
-        .await;
-        let own = move || load_cpu::<f16>(model, &CpuOptions::default());
-        check(
-            model,
-            [start(own, options(1 << 30)), start(own, options(0))],
-        )
+        check(model, move || load(model, &MlxOptions::default())).await;
+        check(model, move || {
+            load_cpu::<f16>(model, &CpuOptions::default())
+        })
         .await;
     }
 }
 
-async fn check(model: &str, [warm, cold]: [EngineHandle; 2]) {
+async fn check<E: Executor + 'static>(model: &str, load: impl Fn() -> E + Copy + Send + 'static) {
+    let gate = Arc::new(Mutex::new(()));
+    let gated = Gated::over(load, &gate);
+    let (warm, cold) = (start(gated, options(1 << 30)), start(load, options(0)));
     let stem: Vec<u32> = (0..40).map(|n| n * 37 % 96).collect();
     let (cached, first) = answer(&warm, &stem).await;
     assert_eq!(cached, 0);
@@ -82,8 +135,14 @@ async fn check(model: &str, [warm, cold]: [EngineHandle; 2]) {
         (51, [&told[..], &[8, 9]].concat()),
         (20, [&stem[..20], &[95, 94]].concat()),
     ];
-    let together = prompts.iter().map(|(_, prompt)| answer(&warm, prompt));
-    let together = futures::future::join_all(together).await;
+    // None ends before the last has come.
+    let held = gate.lock();
+    let streams: Vec<_> = prompts
+        .iter()
+        .map(|(_, prompt)| submit(&warm, prompt))
+        .collect();
+    drop(held);
+    let together = futures::future::join_all(streams.into_iter().map(read)).await;
     for ((known, prompt), (cached, tokens)) in prompts.iter().zip(together) {
         assert_eq!(cached, *known, "{model}");
         let (none, expected) = answer(&cold, prompt).await;
