@@ -1,6 +1,12 @@
 //! A disk that is full, and then is not.
 
-use std::{fs, path::Path, process::Command, time::Duration};
+use std::{
+    fs::{self, File},
+    io::{self, ErrorKind},
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
 
 use stemma::session::{LogError, SessionId};
 
@@ -25,6 +31,15 @@ impl SmallDisk {
 
     pub(super) fn path(&self) -> &Path {
         self.0.path()
+    }
+
+    /// Takes all space that is left, also for small writes; yields the file that holds it.
+    pub(super) fn fill(&self) -> PathBuf {
+        let path = self.path().join("filler");
+        let mut filler = File::create(&path).unwrap();
+        let error = io::copy(&mut io::repeat(1), &mut filler).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::StorageFull, "{error}");
+        path
     }
 }
 
