@@ -14,7 +14,7 @@ use crate::{conversation::FunctionTool, template::ChatTemplate, tokenizer::Token
 pub struct Description {
     /// How it writes calls; `None` where that is not known.
     pub family: Option<Family>,
-    /// The text around its calls, if they are JSON in a fixed one.
+    /// The text around its calls, if it is a fixed one.
     pub wrapper: Option<Wrapper>,
     /// How it marks thoughts, if it has any.
     pub thinking: Option<Thinking>,
@@ -52,9 +52,7 @@ impl Description {
         let family = Family::recognise(source);
         Self {
             family,
-            wrapper: family
-                .and_then(Family::syntax)
-                .and_then(|syntax| (syntax.wrapper)(source)),
+            wrapper: family.and_then(|family| family.wrapper(source)),
             thinking: Thinking::recognise(source, &has_token),
             shows_tools: false,
         }
@@ -70,15 +68,14 @@ impl Description {
     pub fn marker(&self) -> Option<&'static str> {
         let wrapper = self.wrapper?;
         let written = [wrapper.opening, wrapper.before_name].concat();
-        let markers = self.family.and_then(Family::syntax)?.markers;
+        let markers = self.family?.markers();
         let begins = |marker: &&str| written.starts_with(*marker);
         markers.iter().copied().find(begins)
     }
 
     /// What may stand before calls that only their place tells.
     pub fn openings(&self) -> Vec<&'static str> {
-        let syntax = self.family.and_then(Family::syntax);
-        let markers = syntax.map_or(&[][..], |syntax| syntax.markers);
+        let markers = self.family.map_or(&[][..], Family::markers);
         [""].iter().chain(markers).copied().collect()
     }
 

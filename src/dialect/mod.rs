@@ -14,10 +14,11 @@ mod tests;
 mod thinking;
 
 pub use description::{Description, Reading};
-pub use family::{Family, Wrapper};
+pub use family::{ArgumentTags, Family, Wrapper};
 pub use lenient::{FENCE, LENIENT_OPENINGS};
 pub use plain::Plain;
 pub use stop::StopTexts;
+pub(crate) use syntax::values::Kinds;
 pub use thinking::Thinking;
 
 use crate::conversation::Piece;

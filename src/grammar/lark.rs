@@ -5,29 +5,77 @@ use super::GrammarError;
 /// The directives that are taken.
 const DIRECTIVES: [&str; 2] = ["%ignore", "%import"];
 
+/// A part of a grammar, as it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part<'a> {
+    /// A text in double quotes, with the flag behind it.
+    Text(&'a str),
+    /// A regular expression in slashes, with the flags behind it.
+    Expression(&'a str),
+    /// A comment, up to the end of its line.
+    Comment(&'a str),
+    /// `%` and a word.
+    Directive(&'a str),
+    /// One character of anything else.
+    Other(&'a str),
+}
+
+impl<'a> Part<'a> {
+    /// The first part of a grammar or of its rest; `None` behind the last.
+    ///
+    /// # Errors
+    /// When a text or an expression does not end.
+    pub(super) fn first(rest: &'a str) -> Result<Option<Self>, GrammarError> {
+        let Some(first) = rest.chars().next() else {
+            return Ok(None);
+        };
+        Ok(Some(match first {
+            '"' => {
+                let unclosed = || refused("a text is not closed by `\"`");
+                Self::Text(flagged(rest, closing(rest, '"').ok_or_else(unclosed)?, "i"))
+            }
+            '#' => Self::Comment(line(rest)),
+            '/' if rest.starts_with("//") => Self::Comment(line(rest)),
+            '/' => {
+                let unclosed = || refused("an expression is not closed by `/`");
+                let end = closing(rest, '/').ok_or_else(unclosed)?;
+                Self::Expression(flagged(rest, end, "imslux"))
+            }
+            '%' => {
+                let word = line(rest).split_whitespace().next();
+                Self::Directive(word.unwrap_or_default())
+            }
+            other => Self::Other(&rest[..other.len_utf8()]),
+        }))
+    }
+
+    /// As it is written.
+    pub(super) fn source(self) -> &'a str {
+        match self {
+            Self::Text(source)
+            | Self::Expression(source)
+            | Self::Comment(source)
+            | Self::Directive(source)
+            | Self::Other(source) => source,
+        }
+    }
+}
+
 /// Refuses options of the compiler, other grammars and control tokens.
 pub(super) fn refuse_forbidden(definition: &str) -> Result<(), GrammarError> {
     let mut rest = definition;
-    while let Some(first) = rest.chars().next() {
-        let length = match first {
-            '"' => closing(rest, '"').ok_or_else(|| refused("a text is not closed by `\"`"))?,
-            '#' => line(rest).len(),
-            '/' if rest.starts_with("//") => line(rest).len(),
-            '/' => {
-                closing(rest, '/').ok_or_else(|| refused("an expression is not closed by `/`"))?
+    while let Some(part) = Part::first(rest)? {
+        match part {
+            Part::Other("@") => return Err(refused("a grammar may not refer to others by `@`")),
+            Part::Other("<") => {
+                return Err(refused("a grammar may not have tokens in `<` and `>`"));
             }
-            '@' => return Err(refused("a grammar may not refer to others by `@`")),
-            '<' => return Err(refused("a grammar may not have tokens in `<` and `>`")),
-            '%' => {
-                let word = line(rest).split_whitespace().next().unwrap_or_default();
-                if !DIRECTIVES.contains(&word) {
-                    return Err(refused(format!("`{word}` is not taken in grammars")));
-                }
-                word.len()
+            Part::Directive(word) if !DIRECTIVES.contains(&word) => {
+                return Err(refused(format!("`{word}` is not taken in grammars")));
             }
-            other => other.len_utf8(),
-        };
-        rest = &rest[length..];
+            _ => {}
+        }
+        rest = &rest[part.source().len()..];
     }
     Ok(())
 }
@@ -38,6 +86,12 @@ fn refused(reason: impl Into<String>) -> GrammarError {
 
 fn line(text: &str) -> &str {
     text.split('\n').next().unwrap_or_default()
+}
+
+/// What ends there, with the flags that follow.
+fn flagged<'a>(text: &'a str, end: usize, flags: &str) -> &'a str {
+    let rest = text[end..].trim_start_matches(|c| flags.contains(c));
+    &text[..text.len() - rest.len()]
 }
 
 /// The end of what such a mark opens and closes.

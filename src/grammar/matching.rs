@@ -95,7 +95,7 @@ impl Lookout {
 impl Matching {
     pub(super) fn new(compiled: Arc<Compiled>, start: &Start, means: Means) -> Self {
         let phase = match start {
-            Start::Now | Start::Behind => Phase::Fresh,
+            Start::Now | Start::AfterMessage { .. } | Start::Behind => Phase::Fresh,
             Start::AfterThoughts { open: None, close } => Phase::Free(Lookout::new(close.clone())),
             Start::AfterThoughts {
                 open: Some(open),

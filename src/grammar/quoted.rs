@@ -8,31 +8,32 @@ use serde_json::Value;
 
 use super::GrammarError;
 
-/// The grammar of what an expression matches as a whole, as it is written inside of a JSON text.
+/// What an expression says.
 ///
 /// # Errors
-/// When it is no expression, or has what no grammar can have.
-pub(super) fn regex(definition: &str) -> Result<String, GrammarError> {
-    Ok(format!("start: {}\n", terminal(definition)?))
-}
-
-fn refused(reason: impl Into<String>) -> GrammarError {
-    GrammarError::whole(reason)
-}
-
-/// A regular expression in slashes that matches, escaped, what this one matches.
-fn terminal(expression: &str) -> Result<String, GrammarError> {
-    let invalid = |error: regex_syntax::Error| {
+/// When it is none.
+pub(super) fn parsed(expression: &str) -> Result<Hir, GrammarError> {
+    parse(expression).map_err(|error| {
         let text = error.to_string();
         let reason = text.lines().last().unwrap_or_default();
         let reason = reason.trim_start_matches("error: ");
         refused(format!(
             "`{expression}` is no expression that can be enforced: {reason}"
         ))
-    };
-    let parsed = parse(expression).map_err(invalid)?;
-    let quoted = quoted(parsed)?.to_string().replace('/', "\\/");
-    Ok(format!("/{quoted}/"))
+    })
+}
+
+/// The grammar of what an expression matches as a whole, as it is written inside of a JSON text.
+///
+/// # Errors
+/// When it has what no grammar can have.
+pub(super) fn grammar(expression: Hir) -> Result<String, GrammarError> {
+    let expression = quoted(expression)?.to_string().replace('/', "\\/");
+    Ok(format!("start: /{expression}/\n"))
+}
+
+fn refused(reason: impl Into<String>) -> GrammarError {
+    GrammarError::whole(reason)
 }
 
 /// Escapes what an expression matches.

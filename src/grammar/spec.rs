@@ -4,7 +4,7 @@ use llguidance::api::{GrammarWithLexer, TopLevelGrammar};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-use super::{GrammarError, lark, quoted, schema};
+use super::{GrammarError, lark, quoted, regular, schema, tagged::Tagged};
 use crate::{dialect::Wrapper, tokenizer::Tokenizer};
 
 /// A description of what is to be generated, and from where on.
@@ -32,9 +32,35 @@ pub enum Form {
     Schema(Value),
     /// A text of this grammar, in llguidance's variant of Lark.
     Lark(String),
-    /// A JSON object in which this key has a text that this regular expression matches as a whole, and
-    /// nothing else.
-    Keyed(String, String),
+    /// A JSON object in which this key has a text of this form, and nothing else.
+    Keyed(String, TextForm),
+    /// Arguments between tags.
+    Tagged(Tagged),
+}
+
+/// A form of a text within JSON.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TextForm {
+    /// What this regular expression matches as a whole.
+    Regex(String),
+    /// What this grammar admits, in llguidance's variant of Lark, if no rule in it needs itself.
+    Lark(String),
+}
+
+impl TextForm {
+    /// The grammar of such texts as JSON writes them.
+    fn quoted(&self) -> Result<String, GrammarError> {
+        match self {
+            Self::Regex(expression) => quoted::grammar(quoted::parsed(expression)?),
+            Self::Lark(definition) => quoted::grammar(regular::expression(definition)?),
+        }
+    }
+
+    fn source(&self) -> &str {
+        match self {
+            Self::Regex(source) | Self::Lark(source) => source,
+        }
+    }
 }
 
 impl Form {
@@ -61,6 +87,8 @@ pub struct Calls {
     pub most: Option<u64>,
     /// What comes after the last call.
     pub closing: String,
+    /// What a model makes up where a text has [`Wrapper::ID`]: what this regular expression matches.
+    pub id: &'static str,
 }
 
 impl Calls {
@@ -73,7 +101,10 @@ impl Calls {
             let name = &quoted[1..quoted.len() - 1];
             Call {
                 before: [wrapper.before_name, name, wrapper.before_arguments].concat(),
-                arguments: arguments.clone(),
+                arguments: match wrapper.tags {
+                    Some(tags) => Form::Tagged(Tagged::of(arguments, tags)),
+                    None => arguments.clone(),
+                },
                 after: wrapper.after_arguments.to_owned(),
             }
         };
@@ -83,6 +114,7 @@ impl Calls {
             between: wrapper.between.to_owned(),
             most,
             closing: wrapper.closing.to_owned(),
+            id: wrapper.id,
         }
     }
 
@@ -114,6 +146,7 @@ impl Calls {
             between: String::new(),
             most: Some(1),
             closing: String::new(),
+            id: "",
         }
     }
 }
@@ -144,15 +177,33 @@ pub enum Start {
         /// The marker that ends thoughts.
         close: String,
     },
+    /// With the answer, or behind one message of thoughts in it.
+    AfterMessage {
+        /// Begins the message.
+        open: String,
+        /// Ends it, with what begins the next.
+        close: String,
+    },
     /// Behind the text that begins calls, with white space before it; what follows it is free.
     Behind,
 }
 
+/// Models leave blank lines behind their thoughts.
+const LEAD: &str = "LEAD: /[\\x20\\x0A]{1,4}/\n";
+
+/// Any text; control tokens are none.
+pub(super) const TEXT: &str = "TEXT: /(.|\\n)+/\n";
+
 impl Spec {
     /// A digest of all that is compiled.
     pub(super) fn digest(&self) -> [u8; 32] {
-        let leads = self.start != Start::Now;
-        Sha256::digest(format!("{leads} {:?}", self.shape)).into()
+        let lead = match &self.start {
+            Start::Now => String::new(),
+            // They differ in what comes before the grammar.
+            Start::AfterThoughts { .. } | Start::Behind => LEAD.to_owned(),
+            Start::AfterMessage { .. } => format!("{:?}", self.start),
+        };
+        Sha256::digest(format!("{lead} {:?}", self.shape)).into()
     }
 
     /// Bytes of its description.
@@ -160,7 +211,8 @@ impl Spec {
         let form = |form: &Form| match form {
             Form::Schema(schema) => schema.to_string().len(),
             Form::Lark(text) => text.len(),
-            Form::Keyed(key, expression) => key.len() + expression.len(),
+            Form::Keyed(key, text) => key.len() + text.source().len(),
+            Form::Tagged(tagged) => tagged.bytes(),
         };
         match &self.shape {
             Shape::Form(only) => form(only),
@@ -177,14 +229,21 @@ impl Spec {
         let mut grammars = Vec::new();
         let mut rules = String::new();
         let start = match &self.shape {
-            Shape::Form(form) => named(form, &mut grammars)?,
+            Shape::Form(form) => named(form, tokenizer, &mut grammars, &mut rules)?,
             Shape::Calls(calls) => of_calls(calls, tokenizer, &mut grammars, &mut rules)?,
         };
-        let lead = match self.start {
-            // Models leave blank lines behind their thoughts.
+        let lead = match &self.start {
             Start::AfterThoughts { .. } | Start::Behind => {
-                rules.push_str("LEAD: /[\\x20\\x0A]{1,4}/\n");
+                rules.push_str(LEAD);
                 "LEAD? "
+            }
+            Start::AfterMessage { open, close } => {
+                let (open, close) = (literal(open, tokenizer), literal(close, tokenizer));
+                if !rules.contains(TEXT) {
+                    rules.push_str(TEXT);
+                }
+                rules.push_str(&format!("lead: {open} TEXT? {close}\n"));
+                "lead? "
             }
             Start::Now => "",
         };
@@ -197,26 +256,32 @@ impl Spec {
     }
 }
 
-/// Adds the grammar of a form; returns how rules name it.
-fn named(form: &Form, grammars: &mut Vec<GrammarWithLexer>) -> Result<String, GrammarError> {
+/// Adds what a form takes to the grammars and rules; returns how rules name it.
+pub(super) fn named(
+    form: &Form,
+    tokenizer: &Tokenizer,
+    grammars: &mut Vec<GrammarWithLexer>,
+    rules: &mut String,
+) -> Result<String, GrammarError> {
     let mut grammar = match form {
+        Form::Tagged(tagged) => return tagged.rules(tokenizer, grammars, rules),
         Form::Schema(value) => GrammarWithLexer::from_json_schema(schema::prepare(value)?),
         Form::Lark(text) => {
             lark::refuse_forbidden(text)?;
             GrammarWithLexer::from_lark(text.clone())
         }
-        Form::Keyed(_, expression) => GrammarWithLexer::from_lark(quoted::regex(expression)?),
+        Form::Keyed(_, text) => GrammarWithLexer::from_lark(text.quoted()?),
     };
     let name = format!("form_{}", grammars.len());
     grammar.name = Some(name.clone());
     grammars.push(grammar);
     Ok(match form {
-        Form::Schema(_) | Form::Lark(_) => format!("@{name}"),
         Form::Keyed(key, _) => {
             let before = format!("{{{}: \"", Value::from(key.as_str()));
             let before = Value::from(before);
             format!("{before} @{name} \"\\\"}}\"")
         }
+        _ => format!("@{name}"),
     })
 }
 
@@ -228,7 +293,7 @@ fn of_calls(
 ) -> Result<String, GrammarError> {
     let mut choices = Vec::new();
     for call in &calls.calls {
-        let arguments = named(&call.arguments, grammars)?;
+        let arguments = named(&call.arguments, tokenizer, grammars, rules)?;
         let (before, after) = (
             literal(&call.before, tokenizer),
             literal(&call.after, tokenizer),
@@ -239,6 +304,9 @@ fn of_calls(
         return Err(GrammarError::whole("there is nothing to call"));
     }
     rules.push_str(&format!("call: {}\n", choices.join("\n    | ")));
+    if !calls.id.is_empty() {
+        rules.push_str(&format!("{ID}: /{}/\n", calls.id));
+    }
     let more = format!("({} call)", literal(&calls.between, tokenizer));
     let more = match calls.most {
         Some(0 | 1) => String::new(),
@@ -252,8 +320,11 @@ fn of_calls(
     Ok(format!("{opening} call {more} {closing}"))
 }
 
+/// How rules name what a model makes up.
+const ID: &str = "ID";
+
 /// A text as rules spell it: control tokens by their ids, the rest quoted.
-fn literal(text: &str, tokenizer: &Tokenizer) -> String {
+pub(super) fn literal(text: &str, tokenizer: &Tokenizer) -> String {
     let mut parts = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
@@ -274,8 +345,20 @@ fn literal(text: &str, tokenizer: &Tokenizer) -> String {
     parts.join(" ")
 }
 
-fn quoted(text: &str) -> Option<String> {
-    (!text.is_empty()).then(|| Value::from(text).to_string())
+/// Ids within are named, all else is quoted.
+fn quoted(text: &str) -> Vec<String> {
+    let quoted = |text: &str| (!text.is_empty()).then(|| Value::from(text).to_string());
+    let mut parts = Vec::new();
+    for (number, text) in text.split(Wrapper::ID).enumerate() {
+        parts.extend((number > 0).then(|| ID.to_owned()));
+        parts.extend(quoted(text));
+    }
+    parts
+}
+
+/// Whether a text spells a control token.
+pub(super) fn has_control(text: &str, tokenizer: &Tokenizer) -> bool {
+    first_control(text, tokenizer).is_some()
 }
 
 /// The first control token that a text spells, the longest where several begin.

@@ -8,7 +8,7 @@ use crate::{
         CustomFormat, CustomTool, FunctionTool, GrammarSyntax, Tool, ToolChoice, Turn,
         tool::{CUSTOM_INPUT, shown_name},
     },
-    grammar::{Form, GrammarError, Shape, Spec, Start},
+    grammar::{Form, GrammarError, Shape, Spec, Start, TextForm},
     translate::{Code, Refusal},
 };
 
@@ -18,7 +18,7 @@ pub(super) struct Callable {
     pub(super) name: String,
     /// What its arguments must look like.
     pub(super) form: Form,
-    /// What must be one that can be enforced, if it is not the form.
+    /// The grammar that the form is made of, as the client wrote it.
     definition: Option<Form>,
     /// Whether the client relies on that; otherwise any object will do where the form is none that can
     /// be enforced.
@@ -88,16 +88,9 @@ impl Callable {
     }
 
     fn custom(tool: &CustomTool) -> Self {
-        let any = || {
-            Form::Schema(json!({
-                "type": "object",
-                "properties": {CUSTOM_INPUT: {"type": "string"}},
-                "required": [CUSTOM_INPUT],
-                "additionalProperties": false,
-            }))
-        };
+        let keyed = |text| Form::Keyed(CUSTOM_INPUT.to_owned(), text);
         let (form, definition, source) = match &tool.format {
-            CustomFormat::Text => (any(), None, Source::Own),
+            CustomFormat::Text => (any_input(), None, Source::Own),
             CustomFormat::Grammar {
                 syntax,
                 definition,
@@ -106,11 +99,12 @@ impl Callable {
                 let source = Source::Grammar(path.clone());
                 let definition = definition.clone();
                 match syntax {
-                    GrammarSyntax::Regex => {
-                        let form = Form::Keyed(CUSTOM_INPUT.to_owned(), definition);
-                        (form, None, source)
-                    }
-                    GrammarSyntax::Lark => (any(), Some(Form::Lark(definition)), source),
+                    GrammarSyntax::Regex => (keyed(TextForm::Regex(definition)), None, source),
+                    GrammarSyntax::Lark => (
+                        keyed(TextForm::Lark(definition.clone())),
+                        Some(Form::Lark(definition)),
+                        source,
+                    ),
                 }
             }
         };
@@ -123,9 +117,22 @@ impl Callable {
         }
     }
 
-    /// Whether its form says less than the client.
-    pub(super) fn has_definition(&self) -> bool {
-        self.definition.is_some()
+    /// Takes any text as its input where a client's grammar is one, but not one that can be enforced
+    /// within JSON.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub(super) fn settle(&mut self, model: &ServedModel) -> Result<(), GrammarError> {
+        if self.definition.is_none() {
+            return Ok(());
+        }
+        self.check(model)?;
+        self.definition = None;
+        if let Err(reason) = self.check(model) {
+            tracing::info!(tool = self.name, %reason, "inputs are not kept to their grammar");
+            self.form = any_input();
+        }
+        Ok(())
     }
 
     /// Whether its form can be enforced at all.
@@ -152,6 +159,16 @@ impl Callable {
             self.form = Form::object();
         }
     }
+}
+
+/// What the arguments of a custom tool look like, whatever its input.
+fn any_input() -> Form {
+    Form::Schema(json!({
+        "type": "object",
+        "properties": {CUSTOM_INPUT: {"type": "string"}},
+        "required": [CUSTOM_INPUT],
+        "additionalProperties": false,
+    }))
 }
 
 /// Whether a schema's `type`, if there is one, allows objects.

@@ -4,17 +4,23 @@
 use super::{
     CreateError, ServedModel,
     callable::{Callable, callable},
-    form::start,
+    form,
     reader::prompt_end,
 };
 use crate::{
     conversation::{ToolChoice, Turn},
     dialect::{FENCE, Family, LENIENT_OPENINGS, Wrapper},
-    grammar::{Begin, Calls, Form, GrammarError, Shape, Spec, Watch},
+    grammar::{Begin, Calls, Form, GrammarError, Shape, Spec, Start, Watch},
     id::TokenId,
     sampling::Constraint,
     translate::{Code, Refusal},
 };
+
+/// Begins a Harmony model's thoughts.
+const HARMONY_THOUGHTS: &str = "<|channel|>analysis<|message|>";
+
+/// Ends them, and begins the next message.
+const HARMONY_NEXT: &str = "<|end|><|start|>assistant";
 
 /// What an answer is kept by.
 type Kept = Option<Box<dyn Constraint>>;
@@ -29,7 +35,10 @@ pub(super) fn constraint(
     turn: &Turn,
     prompt: &[TokenId],
 ) -> Result<Kept, CreateError> {
-    let tools = callable(turn)?;
+    let mut tools = callable(turn)?;
+    for tool in &mut tools {
+        tool.settle(model).map_err(|error| tool.refusal(error))?;
+    }
     let rules = Rules {
         model,
         turn,
@@ -57,14 +66,10 @@ impl Rules<'_> {
         let attempt = |tools: &[Callable]| {
             let spec = Spec {
                 shape: Shape::Calls(Calls::of(&wrapper, &functions(tools), most)),
-                start: start(self.model, self.turn, self.prompt),
+                start: self.start(),
             };
             or_unsupported(self.model.grammars.constraint(&spec))
         };
-        for tool in tools.iter().filter(|tool| tool.has_definition()) {
-            tool.check(self.model)
-                .map_err(|error| tool.refusal(error))?;
-        }
         if let Some(constraint) = attempt(&tools)? {
             return Ok(Some(constraint));
         }
@@ -145,10 +150,25 @@ impl Rules<'_> {
         begins
     }
 
+    /// Where the calls of an answer that must be calls begin.
+    fn start(&self) -> Start {
+        match self.model.dialect.family {
+            Some(Family::Harmony) => Start::AfterMessage {
+                open: HARMONY_THOUGHTS.to_owned(),
+                close: HARMONY_NEXT.to_owned(),
+            },
+            _ => form::start(self.model, self.turn, self.prompt),
+        }
+    }
+
     /// How the model can be made to write calls, and how many at most.
     fn wrapper(&self) -> Option<(Wrapper, Option<u64>)> {
         let own = self.model.dialect.wrapper;
-        let own = own.map(|wrapper| (wrapper, self.most()));
+        let own = own.map(|wrapper| match self.model.dialect.family {
+            // A call ends the answer.
+            Some(Family::Harmony) => (wrapper, Some(1)),
+            _ => (wrapper, self.most()),
+        });
         // Without one of its own, what is read leniently is one call and nothing else.
         own.or(self.is_lenient().then_some((Wrapper::LISTED, Some(1))))
     }

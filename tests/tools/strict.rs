@@ -107,15 +107,20 @@ async fn calls_that_are_read_leniently_are_kept_to_it_too() {
 }
 
 #[tokio::test]
-async fn inputs_of_custom_tools_are_kept_to_their_expression() {
+async fn inputs_of_custom_tools_are_kept_to_their_grammar() {
     let app = setup().start().await;
     let said =
         "<tool_call>\n{\"name\": \"shell\", \"arguments\": {\"input\": \"rm -rf\"}}\n</tool_call>";
-    for (definition, inputs) in [
-        ("x\"|y\\n", vec!["x\"", "y\n"]),
-        ("ls( -[al])?", vec!["ls", "ls -a", "ls -l"]),
+    for (syntax, definition, inputs) in [
+        ("regex", "x\"|y\\n", vec!["x\"", "y\n"]),
+        ("regex", "ls( -[al])?", vec!["ls", "ls -a", "ls -l"]),
+        (
+            "lark",
+            "start: NAME LF \"\\\"\"\nNAME: \"a\" | \"é\"\n%import common.LF",
+            vec!["a\n\"", "é\n\""],
+        ),
     ] {
-        let tool = custom("regex", definition);
+        let tool = custom(syntax, definition);
         let mut forced = asking("Sure.", &tool);
         forced["tool_choice"] = "required".into();
         for (seed, request) in [(1, asking(said, &tool)), (2, forced.clone()), (3, forced)] {
@@ -130,6 +135,20 @@ async fn inputs_of_custom_tools_are_kept_to_their_expression() {
                 assert!(inputs.contains(&input), "{input:?}");
             }
         }
+    }
+}
+
+#[tokio::test]
+async fn a_grammar_that_needs_itself_is_told_and_not_enforced() {
+    let app = setup().start().await;
+    let tool = custom("lark", "start: \"(\" start \")\" | \"x\"");
+    let said =
+        "<tool_call>\n{\"name\": \"shell\", \"arguments\": {\"input\": \"((y\"}}\n</tool_call>";
+    for choice in ["auto", "required"] {
+        let mut request = asking(said, &tool);
+        request["tool_choice"] = choice.into();
+        let response = app.created(request).await;
+        assert_eq!(calls(&response)[0]["input"], "((y", "{response}");
     }
 }
 

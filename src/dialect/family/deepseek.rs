@@ -32,6 +32,7 @@ const FENCED: Wrapper = Wrapper {
     after_arguments: "\n```<｜tool▁call▁end｜>",
     between: "\n",
     closing: SECTION_END,
+    ..Wrapper::PLAIN
 };
 
 const BARE: Wrapper = Wrapper {
@@ -41,6 +42,7 @@ const BARE: Wrapper = Wrapper {
     after_arguments: CALL_END,
     between: "",
     closing: SECTION_END,
+    ..Wrapper::PLAIN
 };
 
 const NAMED: Named = Named {

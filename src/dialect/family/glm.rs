@@ -1,7 +1,7 @@
 //! GLM 4.5 to 4.7, Ling 3 and Laguna: a name, and `<arg_key>` and `<arg_value>` for each argument. Hunyuan writes the same
 //! with longer tags.
 
-use super::Syntax;
+use super::{ArgumentTags, Syntax, Wrapper};
 use crate::dialect::syntax::{
     named::{Head, name_before},
     parameters::{TaggedCalls, Tags},
@@ -24,7 +24,12 @@ pub(super) const GLM: Syntax = Syntax {
         "<arg_value>",
         "</arg_value>",
     ],
-    wrapper: |_| None,
+    wrapper: |source| {
+        Some(match source.contains("</arg_key>\n<arg_value>") {
+            true => ON_LINES,
+            false => ON_ONE_LINE,
+        })
+    },
 };
 
 pub(super) const HUNYUAN: Syntax = Syntax {
@@ -42,7 +47,48 @@ pub(super) const HUNYUAN: Syntax = Syntax {
         "<arg_value:opensource>",
         "</arg_value:opensource>",
     ],
+    wrapper: |_| Some(HUNYUAN_WRAPPER),
     ..GLM
+};
+
+/// Up to GLM 4.6.
+const ON_LINES: Wrapper = Wrapper {
+    before_name: OPEN,
+    before_arguments: "\n",
+    after_arguments: "</tool_call>",
+    between: "\n",
+    tags: Some(ArgumentTags {
+        before_key: "<arg_key>",
+        before_value: "</arg_key>\n<arg_value>",
+        after_value: "</arg_value>\n",
+    }),
+    ..Wrapper::PLAIN
+};
+
+const ON_ONE_LINE: Wrapper = Wrapper {
+    before_arguments: "",
+    between: "",
+    tags: Some(ArgumentTags {
+        before_key: "<arg_key>",
+        before_value: "</arg_key><arg_value>",
+        after_value: "</arg_value>",
+    }),
+    ..ON_LINES
+};
+
+const HUNYUAN_WRAPPER: Wrapper = Wrapper {
+    opening: "<tool_calls:opensource>\n",
+    before_name: HUNYUAN_OPEN,
+    before_arguments: "<tool_sep:opensource>\n",
+    after_arguments: "</tool_call:opensource>",
+    between: "\n",
+    closing: "\n</tool_calls:opensource>",
+    tags: Some(ArgumentTags {
+        before_key: "<arg_key:opensource>",
+        before_value: "</arg_key:opensource>\n<arg_value:opensource>",
+        after_value: "</arg_value:opensource>\n",
+    }),
+    ..Wrapper::PLAIN
 };
 
 const TAGS: Tags = Tags {

@@ -1,5 +1,6 @@
 //! gpt-oss: an answer is a row of messages, each with a channel, and calls are messages to a recipient.
 
+use super::Wrapper;
 use crate::{
     conversation::Piece,
     dialect::{
@@ -33,6 +34,16 @@ pub(super) const TOKENS: [&str; 7] = [
     "<|call|>",
     "<|return|>",
 ];
+
+/// Begins a message that is a call.
+pub(super) const CALL: &str = "<|channel|>commentary to=functions.";
+
+/// One call, which ends the answer.
+pub(super) const WRAPPER: Wrapper = Wrapper {
+    before_name: CALL,
+    before_arguments: " <|constrain|>json<|message|>",
+    ..Wrapper::PLAIN
+};
 
 /// Whether a template is of this family.
 pub(super) fn is_of(source: &str) -> bool {

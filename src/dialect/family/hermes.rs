@@ -17,6 +17,7 @@ pub(super) const SYNTAX: Syntax = Syntax {
             after_arguments: "}\n</tool_call>",
             between: "\n",
             closing: "",
+            ..Wrapper::PLAIN
         })
     },
 };

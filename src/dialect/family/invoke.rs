@@ -1,6 +1,6 @@
 //! MiniMax M2, DeepSeek V3.2 and V4, MiniCPM 5: tags with a `name` attribute for the call and for each argument.
 
-use super::Syntax;
+use super::{ArgumentTags, Syntax, Wrapper};
 use crate::dialect::syntax::{
     named::{Head, name_before},
     parameters::{TaggedCalls, Tags},
@@ -17,7 +17,7 @@ pub(super) const MINIMAX: Syntax = Syntax {
     behind: |_| Box::new(TaggedCalls::new(TAGS, false)),
     at_start: &[],
     tokens: &[MINIMAX_OPEN, "</minimax:tool_call>"],
-    wrapper: |_| None,
+    wrapper: |_| Some(MINIMAX_WRAPPER),
 };
 
 pub(super) const DSML: Syntax = Syntax {
@@ -31,6 +31,8 @@ pub(super) const DSML: Syntax = Syntax {
         Box::new(TaggedCalls::new(tags, false))
     },
     tokens: &["｜DSML｜"],
+    // Each argument says whether it is text.
+    wrapper: |_| None,
     ..MINIMAX
 };
 
@@ -39,7 +41,23 @@ pub(super) const MINICPM: Syntax = Syntax {
     markers: &[MINICPM_FUNCTION],
     behind: |_| Box::new(TaggedCalls::new(MINICPM_TAGS, true)),
     tokens: &["<function", "</function>", "<param", "</param>"],
+    // Texts stand in one of two ways, as their characters demand.
+    wrapper: |_| None,
     ..MINIMAX
+};
+
+const MINIMAX_WRAPPER: Wrapper = Wrapper {
+    opening: "<minimax:tool_call>\n",
+    before_name: "<invoke name=\"",
+    before_arguments: "\">\n",
+    after_arguments: "</invoke>\n",
+    closing: "</minimax:tool_call>",
+    tags: Some(ArgumentTags {
+        before_key: "<parameter name=\"",
+        before_value: "\">",
+        after_value: "</parameter>\n",
+    }),
+    ..Wrapper::PLAIN
 };
 
 const TAGS: Tags = Tags {

@@ -1,6 +1,6 @@
 //! Kimi K2: `functions.NAME:NUMBER` and JSON between control tokens.
 
-use super::Syntax;
+use super::{Syntax, Wrapper};
 use crate::dialect::syntax::named::{Head, Named, NamedCalls, name_before};
 
 const SECTION: &str = "<|tool_calls_section_begin|>";
@@ -28,8 +28,18 @@ pub(super) const SYNTAX: Syntax = Syntax {
     },
     at_start: &[],
     tokens: &[SECTION, SECTION_END, CALL, ARGUMENTS, CALL_END],
-    // The number before the arguments counts calls over the whole conversation.
-    wrapper: |_| None,
+    wrapper: |_| Some(WRAPPER),
+};
+
+const WRAPPER: Wrapper = Wrapper {
+    opening: SECTION,
+    before_name: "<|tool_call_begin|>functions.",
+    before_arguments: ":\u{fffc}<|tool_call_argument_begin|>",
+    after_arguments: CALL_END,
+    closing: SECTION_END,
+    // Counts calls over the whole conversation.
+    id: "[0-9]{1,5}",
+    ..Wrapper::PLAIN
 };
 
 const NAMED: Named = Named {

@@ -40,6 +40,7 @@ const JSON: Wrapper = Wrapper {
     after_arguments: "}",
     between: "; ",
     closing: "",
+    ..Wrapper::PLAIN
 };
 
 const FUNCTIONARY: Wrapper = Wrapper {

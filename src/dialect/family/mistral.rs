@@ -29,8 +29,11 @@ pub(super) const SYNTAX: Syntax = Syntax {
             ..Wrapper::LISTED
         }),
         (true, false) => Some(NAMED_CALLS),
-        // Each call has an id that the model makes up.
-        (true, true) => None,
+        (true, true) => Some(Wrapper {
+            before_arguments: "[CALL_ID]\u{fffc}[ARGS]",
+            id: "[0-9A-Za-z]{9}",
+            ..NAMED_CALLS
+        }),
     },
 };
 
@@ -41,6 +44,7 @@ const NAMED_CALLS: Wrapper = Wrapper {
     after_arguments: "",
     between: "",
     closing: "",
+    ..Wrapper::PLAIN
 };
 
 const NAMED: Named = Named {

@@ -73,9 +73,10 @@ pub(super) const ALL: [Family; 21] = [
     Family::Llama,
 ];
 
-/// The text around calls that are JSON, so that a grammar can make a model write them: `opening`, then
-/// calls with `between` between them, then `closing`. A call is `before_name`, the name,
-/// `before_arguments`, the arguments as a JSON object, `after_arguments`.
+/// The text around calls, so that a grammar can make a model write them: `opening`, then calls with
+/// `between` between them, then `closing`. A call is `before_name`, the name, `before_arguments`, the
+/// arguments, `after_arguments`. Arguments are a JSON object if there are no `tags` for them. Where one of
+/// the texts has [`Wrapper::ID`], the model makes up something that the regular expression `id` matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the sentences above say it")]
 pub struct Wrapper {
@@ -85,17 +86,43 @@ pub struct Wrapper {
     pub after_arguments: &'static str,
     pub between: &'static str,
     pub closing: &'static str,
+    pub id: &'static str,
+    pub tags: Option<ArgumentTags>,
+}
+
+/// The text around one argument that stands for itself: `before_key`, the key, `before_value`, the value as
+/// bare text, `after_value`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the sentence above says it")]
+pub struct ArgumentTags {
+    pub before_key: &'static str,
+    pub before_value: &'static str,
+    pub after_value: &'static str,
 }
 
 impl Wrapper {
+    /// Stands for an id. No name has it.
+    pub const ID: char = '\u{fffc}';
+
+    /// Nothing around a name and a JSON object.
+    pub(crate) const PLAIN: Self = Self {
+        opening: "",
+        before_name: "",
+        before_arguments: "",
+        after_arguments: "",
+        between: "",
+        closing: "",
+        id: "",
+        tags: None,
+    };
+
     /// Objects of a `name` and `arguments`, listed as JSON lists them, without anything around.
     pub const LISTED: Self = Self {
-        opening: "",
         before_name: "{\"name\": \"",
         before_arguments: "\", \"arguments\": ",
         after_arguments: "}",
         between: ", ",
-        closing: "",
+        ..Self::PLAIN
     };
 }
 
@@ -115,7 +142,7 @@ pub(super) struct Syntax {
     pub(super) at_start: &'static [(char, MakeCalls)],
     /// Control tokens that calls consist of.
     pub(super) tokens: &'static [&'static str],
-    /// The text around calls in models with this template, if they are JSON in a fixed one.
+    /// The text around calls in models with this template, if it is a fixed one.
     pub(super) wrapper: fn(source: &str) -> Option<Wrapper>,
 }
 
@@ -133,6 +160,22 @@ impl Family {
         match self.syntax() {
             Some(syntax) => syntax.tokens,
             None => &harmony::TOKENS,
+        }
+    }
+
+    /// The text around its calls in models with this template, if it is a fixed one.
+    pub(super) fn wrapper(self, source: &str) -> Option<Wrapper> {
+        match self.syntax() {
+            Some(syntax) => (syntax.wrapper)(source),
+            None => Some(harmony::WRAPPER),
+        }
+    }
+
+    /// The markers that begin its calls.
+    pub(super) fn markers(self) -> &'static [&'static str] {
+        match self.syntax() {
+            Some(syntax) => syntax.markers,
+            None => &[harmony::CALL],
         }
     }
 

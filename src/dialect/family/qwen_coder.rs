@@ -1,7 +1,7 @@
 //! Qwen3-Coder, Qwen 3.5, Nemotron 3 and Step 3.5: `<function=NAME>` with a `<parameter=KEY>` for each argument. Seed-OSS
 //! writes the same on single lines.
 
-use super::Syntax;
+use super::{ArgumentTags, Syntax, Wrapper};
 use crate::dialect::syntax::{
     named::name_before,
     parameters::{TaggedCalls, Tags},
@@ -18,7 +18,7 @@ pub(super) const QWEN: Syntax = Syntax {
     behind: |marker| Box::new(TaggedCalls::new(TAGS, marker == FUNCTION)),
     at_start: &[],
     tokens: &[OPEN, "</tool_call>"],
-    wrapper: |_| None,
+    wrapper: |_| Some(WRAPPER),
 };
 
 pub(super) const SEED: Syntax = Syntax {
@@ -26,7 +26,32 @@ pub(super) const SEED: Syntax = Syntax {
     markers: &[SEED_OPEN],
     behind: |_| Box::new(TaggedCalls::new(SEED_TAGS, false)),
     tokens: &[SEED_OPEN, "</seed:tool_call>"],
+    wrapper: |_| Some(SEED_WRAPPER),
     ..QWEN
+};
+
+const WRAPPER: Wrapper = Wrapper {
+    before_name: "<tool_call>\n<function=",
+    before_arguments: ">\n",
+    after_arguments: "</function>\n</tool_call>",
+    between: "\n",
+    tags: Some(ArgumentTags {
+        before_key: "<parameter=",
+        before_value: ">\n",
+        after_value: "\n</parameter>\n",
+    }),
+    ..Wrapper::PLAIN
+};
+
+const SEED_WRAPPER: Wrapper = Wrapper {
+    before_name: "<seed:tool_call>\n<function=",
+    after_arguments: "</function>\n</seed:tool_call>",
+    tags: Some(ArgumentTags {
+        before_key: "<parameter=",
+        before_value: ">",
+        after_value: "</parameter>\n",
+    }),
+    ..WRAPPER
 };
 
 const TAGS: Tags = Tags {

@@ -49,6 +49,18 @@ pub(super) const COHERE: Syntax = Syntax {
     markers: &["<|START_ACTION|>"],
     behind: |_| Box::new(CallObjects::new(Some("<|END_ACTION|>"))),
     tokens: &["<|START_ACTION|>", "<|END_ACTION|>"],
+    wrapper: |_| {
+        Some(Wrapper {
+            opening: "<|START_ACTION|>[\n    ",
+            before_name: "{\"tool_call_id\": \"\u{fffc}\", \"tool_name\": \"",
+            before_arguments: "\", \"parameters\": ",
+            after_arguments: "}",
+            between: ",\n    ",
+            closing: "\n]<|END_ACTION|>",
+            id: "[0-9]{1,5}",
+            ..Wrapper::PLAIN
+        })
+    },
     ..PLAIN
 };
 

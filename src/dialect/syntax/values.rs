@@ -65,6 +65,11 @@ impl Kinds {
         self == Self::text(true)
     }
 
+    /// Whether some value is text.
+    pub(crate) fn may_be_text(self) -> bool {
+        self.string
+    }
+
     fn add(&mut self, root: &Map<String, Value>, schema: &Value, depth: usize) {
         let Some(depth) = depth.checked_sub(1) else {
             return;

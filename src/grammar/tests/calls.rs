@@ -22,8 +22,8 @@ const F_LISTED: &str = "{\"name\": \"f\", \"arguments\": {\"a\": 1}}";
 const G_LISTED: &str = "{\"name\": \"g\", \"arguments\": {\"x\": []}}";
 const LISTED: [&str; 2] = [F_LISTED, G_LISTED];
 
-/// All wrappers.
-const FAMILIES: [Written; 12] = [
+/// All wrappers of JSON.
+const FAMILIES: [Written; 16] = [
     (
         "<tool_call>",
         "",
@@ -64,6 +64,46 @@ const FAMILIES: [Written; 12] = [
         ],
         "",
         "<｜tool▁calls▁end｜>",
+    ),
+    (
+        "[TOOL_CALLS][CALL_ID][ARGS]",
+        "",
+        [
+            "[TOOL_CALLS]f[CALL_ID]aB3456789[ARGS]{\"a\": 1}",
+            "[TOOL_CALLS]g[CALL_ID]000000000[ARGS]{\"x\": []}",
+        ],
+        "",
+        "",
+    ),
+    (
+        "<|tool_call_begin|><|tool_call_argument_begin|>",
+        "<|tool_calls_section_begin|>",
+        [
+            "<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{\"a\": 1}<|tool_call_end|>",
+            "<|tool_call_begin|>functions.g:12<|tool_call_argument_begin|>{\"x\": []}<|tool_call_end|>",
+        ],
+        "",
+        "<|tool_calls_section_end|>",
+    ),
+    (
+        "<|START_ACTION|>",
+        "<|START_ACTION|>[\n    ",
+        [
+            "{\"tool_call_id\": \"0\", \"tool_name\": \"f\", \"parameters\": {\"a\": 1}}",
+            "{\"tool_call_id\": \"1\", \"tool_name\": \"g\", \"parameters\": {\"x\": []}}",
+        ],
+        ",\n    ",
+        "\n]<|END_ACTION|>",
+    ),
+    (
+        "<|channel|><|message|>",
+        "",
+        [
+            "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{\"a\": 1}",
+            "<|channel|>commentary to=functions.g <|constrain|>json<|message|>{\"x\": []}",
+        ],
+        "",
+        "",
     ),
     ("<TOOLCALL>", "<TOOLCALL>[", LISTED, ", ", "]</TOOLCALL>"),
     (
@@ -163,6 +203,169 @@ fn calls_are_written_as_the_family_writes_them() {
             is_stopped(&grammars, &spec, wrong);
         }
     }
+}
+
+/// What a template's source has, and a call of `f` with the texts before its keys, before its values and
+/// after them, and what ends it.
+type Tagged = (&'static str, [&'static str; 5]);
+
+/// All wrappers of tags.
+const TAGGED: [Tagged; 6] = [
+    (
+        "<tool_call><parameter=",
+        [
+            "<tool_call>\n<function=f>\n",
+            "<parameter=",
+            ">\n",
+            "\n</parameter>\n",
+            "</function>\n</tool_call>",
+        ],
+    ),
+    (
+        "<seed:tool_call>",
+        [
+            "<seed:tool_call>\n<function=f>\n",
+            "<parameter=",
+            ">",
+            "</parameter>\n",
+            "</function>\n</seed:tool_call>",
+        ],
+    ),
+    (
+        "<arg_key></arg_key>\n<arg_value>",
+        [
+            "<tool_call>f\n",
+            "<arg_key>",
+            "</arg_key>\n<arg_value>",
+            "</arg_value>\n",
+            "</tool_call>",
+        ],
+    ),
+    (
+        "<arg_key></arg_key><arg_value>",
+        [
+            "<tool_call>f",
+            "<arg_key>",
+            "</arg_key><arg_value>",
+            "</arg_value>",
+            "</tool_call>",
+        ],
+    ),
+    (
+        "tool_calls:opensource",
+        [
+            "<tool_calls:opensource>\n<tool_call:opensource>f<tool_sep:opensource>\n",
+            "<arg_key:opensource>",
+            "</arg_key:opensource>\n<arg_value:opensource>",
+            "</arg_value:opensource>\n",
+            "</tool_call:opensource>\n</tool_calls:opensource>",
+        ],
+    ),
+    (
+        "<minimax:tool_call>",
+        [
+            "<minimax:tool_call>\n<invoke name=\"f\">\n",
+            "<parameter name=\"",
+            "\">",
+            "</parameter>\n",
+            "</invoke>\n</minimax:tool_call>",
+        ],
+    ),
+];
+
+#[test]
+fn arguments_between_tags_are_what_the_schema_says() {
+    let grammars = grammars();
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "text": {"type": "string"},
+            "unit": {"enum": ["celsius", "\"k\""]},
+            "count": {"type": "integer"},
+            "points": {"type": "array", "items": {"$ref": "#/$defs/point"}},
+        },
+        "required": ["text", "count"],
+        "$defs": {"point": {
+            "type": "object", "properties": {"x": {"type": "number"}}, "required": ["x"],
+            "additionalProperties": false,
+        }},
+    });
+    for (source, [begin, key, value, end, close]) in TAGGED {
+        let call = |arguments: &[(&str, &str)]| {
+            let arguments = arguments
+                .iter()
+                .map(|(name, said)| [key, name, value, said, end].concat());
+            [begin, &arguments.collect::<String>(), close].concat()
+        };
+        let spec = |form: Form| Spec {
+            shape: Shape::Calls(Calls::of(
+                &wrapper(source),
+                &[("f".to_owned(), form)],
+                Some(1),
+            )),
+            start: Start::Now,
+        };
+        let said = spec(Form::Schema(schema.clone()));
+        let multi = "a\n\"b\" </para <é>";
+        for good in [
+            call(&[("text", multi), ("count", "-3")]),
+            call(&[("text", ""), ("unit", "\"k\""), ("count", "0")]),
+            call(&[
+                ("text", "x"),
+                ("unit", "celsius"),
+                ("count", "7"),
+                ("points", "[{\"x\": 1.5}]"),
+            ]),
+        ] {
+            let found = verdict(&grammars, &said, &good);
+            assert_eq!(found, Verdict::Whole, "{source}: {good}");
+        }
+        for wrong in [
+            call(&[("text", "x")]),
+            call(&[("count", "1")]),
+            call(&[("text", "x"), ("count", "1.5")]),
+            call(&[("text", "x"), ("count", "one")]),
+            call(&[("text", "x"), ("unit", "kelvin"), ("count", "1")]),
+            call(&[("text", "x"), ("count", "1"), ("other", "1")]),
+            call(&[("text", "x"), ("count", "1"), ("points", "[{\"y\": 1}]")]),
+        ] {
+            is_stopped(&grammars, &said, &wrong);
+        }
+        let any = spec(Form::object());
+        for good in [call(&[]), call(&[("a", "1"), ("b_2", "x\ny")])] {
+            let found = verdict(&grammars, &any, &good);
+            assert_eq!(found, Verdict::Whole, "{source}: {good}");
+        }
+        let none = spec(Form::Schema(
+            json!({"type": "object", "additionalProperties": false}),
+        ));
+        assert_eq!(verdict(&grammars, &none, &call(&[])), Verdict::Whole);
+        is_stopped(&grammars, &none, &call(&[("a", "1")]));
+    }
+}
+
+#[test]
+fn calls_come_behind_a_message_of_thoughts() {
+    let grammars = grammars();
+    let (source, _, [f, _], ..) = FAMILIES[0];
+    let spec = Spec {
+        // Control tokens of the tokenizer here.
+        start: Start::AfterMessage {
+            open: "<|im_start|>analysis".to_owned(),
+            close: "<|im_end|>assistant".to_owned(),
+        },
+        ..spec(&wrapper(source), Some(1))
+    };
+    for thoughts in ["", "f?", "Call\n\nf or g: {\"a\": 2}."] {
+        let answer = format!("<|im_start|>analysis{thoughts}<|im_end|>assistant{f}");
+        assert_eq!(
+            verdict(&grammars, &spec, &answer),
+            Verdict::Whole,
+            "{answer}"
+        );
+    }
+    assert_eq!(verdict(&grammars, &spec, f), Verdict::Whole);
+    is_stopped(&grammars, &spec, "<|im_start|>analysis f?<|im_end|>Sure.");
 }
 
 #[test]

@@ -70,6 +70,7 @@ const HERMES: Wrapper = Wrapper {
     after_arguments: "}\n</tool_call>",
     between: "\n",
     closing: "",
+    ..Wrapper::PLAIN
 };
 
 /// Room for any text.
