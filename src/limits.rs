@@ -100,3 +100,7 @@ pub const SNAPSHOT_DISK_FREE_BYTES_MIN: u64 = 512 << 20;
 
 /// How long the snapshot of a turn that is not stored is kept, if it is asked for.
 pub const SNAPSHOT_UNSTORED_MS: i64 = 24 * 60 * 60 * 1000;
+
+/// Tokens of conversations that are kept in memory for their next turns, all together: with their texts,
+/// some ten bytes each.
+pub const PAST_TOKENS_KEPT_MAX: usize = 1 << 20;

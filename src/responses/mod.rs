@@ -12,6 +12,7 @@ mod listing;
 mod logprobs;
 mod models;
 mod past;
+mod pasts;
 mod prepare;
 mod prompt;
 mod reader;
@@ -32,6 +33,7 @@ pub use settings::{SamplingDefaults, settle};
 use std::{sync::Arc, time::Duration};
 
 use lines::Lines;
+use pasts::Pasts;
 use running::Running;
 
 use crate::{
@@ -52,6 +54,7 @@ pub struct Service {
     entropy: Arc<dyn Entropy>,
     decisions: Decisions,
     lines: Arc<Lines>,
+    pasts: Pasts,
     running: Arc<Running>,
     snapshots: Option<Snapshots>,
 }
@@ -91,6 +94,7 @@ impl Service {
             entropy,
             decisions: Decisions::default(),
             lines: Arc::default(),
+            pasts: Pasts::default(),
             running: Arc::default(),
             snapshots: None,
         }

@@ -2,14 +2,14 @@
 
 use jiff::Timestamp;
 
-use super::CreateError;
+use super::{CreateError, Service, pasts::Known};
 use crate::{
     auth::Caller,
     conversation::Item,
     id::ResponseId,
     session::{
-        Access, LogError, SessionId, SessionLog,
-        log::{Continuation, PastTurn},
+        Access, ForkPoint, LogError, SessionId, SessionLog,
+        log::{Continuation, OwnTurn, PastTurn},
     },
     translate::{Refusal, stored},
 };
@@ -47,32 +47,36 @@ pub(super) struct Past {
 }
 
 impl Past {
-    /// Reads what leads to a response.
+    /// Reads what leads to a response: of a line whose last turn but one is known, its last turn only.
     pub(super) fn load(
-        log: &SessionLog,
+        service: &Service,
         caller: &Caller,
         id: ResponseId,
     ) -> Result<Self, CreateError> {
+        let Service { log, pasts, .. } = service;
         let (id, access) = (session_of(id), continuable(caller));
-        let parent = log.continuation(&access, id).map_err(refusal_of)?;
-        let history = log.history(id).or_else(|error| {
-            // A deletion may have come between.
-            log.response_record(&access, id).map_err(refusal_of)?;
-            Err(CreateError::from(error))
-        })?;
-        let (mut before, mut answer) = (Vec::new(), Vec::new());
-        for turn in &history {
-            let (input, output) = items(turn)?;
-            before.append(&mut answer);
-            before.extend(input);
-            answer = output;
-        }
-        Ok(Self {
+        let own = log.own_turn(&access, id).map_err(refusal_of)?;
+        let known = match own.record.previous.and_then(|id| pasts.get(id)) {
+            Some(before) => Known::after(&before, &own)?,
+            None => None,
+        };
+        let known = match known {
+            Some(known) => known,
+            None => Known::read(log, &access, id)?,
+        };
+        let past = Self {
             id,
-            parent,
-            before,
-            answer,
-        })
+            parent: Continuation {
+                fork: known.end,
+                head: own.turn.head,
+                tokens: known.tokens.clone(),
+                record: own.record,
+            },
+            before: known.before.clone(),
+            answer: known.answer.clone(),
+        };
+        pasts.keep(known);
+        Ok(past)
     }
 
     /// The whole conversation with what is new.
@@ -84,6 +88,54 @@ impl Past {
     /// When the response was asked for: templates may show the time.
     pub(super) fn created_at(&self) -> Option<Timestamp> {
         Timestamp::from_millisecond(self.parent.record.created_at_ms).ok()
+    }
+}
+
+impl Known {
+    /// What leads to a response, from the whole log.
+    fn read(log: &SessionLog, access: &Access, id: SessionId) -> Result<Self, CreateError> {
+        let parent = log.continuation(access, id).map_err(refusal_of)?;
+        let history = log.history(id).or_else(|error| {
+            // A deletion may have come between.
+            log.response_record(access, id).map_err(refusal_of)?;
+            Err(CreateError::from(error))
+        })?;
+        let (mut before, mut answer) = (Vec::new(), Vec::new());
+        for turn in &history {
+            let (input, output) = items(turn)?;
+            before.append(&mut answer);
+            before.extend(input);
+            answer = output;
+        }
+        Ok(Self {
+            end: parent.fork,
+            tokens: parent.tokens,
+            before,
+            answer,
+        })
+    }
+
+    /// What leads to a response whose turn continues this one; nothing if its tokens go on from
+    /// elsewhere.
+    fn after(before: &Self, own: &OwnTurn) -> Result<Option<Self>, CreateError> {
+        let mut tokens = match own.fork {
+            None => Vec::new(),
+            Some(fork) if fork == before.end => before.tokens.clone(),
+            Some(_) => return Ok(None),
+        };
+        tokens.extend_from_slice(&own.tokens);
+        let (input, answer) = items(&own.turn)?;
+        Ok(Some(Self {
+            end: ForkPoint {
+                parent: own.turn.id,
+                events: own.record.end_events,
+            },
+            tokens,
+            before: [&before.before, &before.answer, &input]
+                .map(Vec::as_slice)
+                .concat(),
+            answer,
+        }))
     }
 }
 

@@ -58,7 +58,7 @@ pub(super) fn prepare(
     mut turn: Turn,
 ) -> Result<Prepared, CreateError> {
     turn.store &= !service.log.bounds().persistence_disabled();
-    let past = turn.previous.map(|id| Past::load(&service.log, caller, id));
+    let past = turn.previous.map(|id| Past::load(service, caller, id));
     let past = past.transpose()?;
     let named = turn.model.as_deref();
     let parents = past.as_ref().map(|past| past.parent.record.model.as_str());

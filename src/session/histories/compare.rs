@@ -77,6 +77,11 @@ impl History {
             }
             let ids: Vec<_> = history.iter().rev().map(|turn| turn.id).collect();
             assert_eq!(ids, expected);
+            let own = self.log.own_turn(&owner, *id).unwrap();
+            let shared = own.fork.map(|fork| self.model.tokens(fork));
+            let tokens = [shared.unwrap_or_default(), own.tokens].concat();
+            assert_eq!(tokens, continuation.tokens);
+            assert_eq!(Some(&own.turn), history.last());
             let stranger = Access::Owned(Some("nobody".into()));
             assert_eq!(self.log.response(&stranger, *id), Err(LogError::NotFound));
         }

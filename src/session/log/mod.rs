@@ -26,7 +26,7 @@ use self::{
     mailbox::Mailbox,
 };
 pub use self::{
-    read::{Access, Continuation, Listed, PastTurn, StoredResponse, stored_body},
+    read::{Access, Continuation, Listed, OwnTurn, PastTurn, StoredResponse, stored_body},
     turn_handle::{Ending, NewResponse, Turn},
 };
 use super::{

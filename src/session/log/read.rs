@@ -77,6 +77,19 @@ pub struct PastTurn {
     pub body: String,
 }
 
+/// A response with what its own session adds to what it continues.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnTurn {
+    /// What is known of the response beside its body.
+    pub record: Response,
+    /// Where the session's tokens go on from another's, if they do.
+    pub fork: Option<ForkPoint>,
+    /// The session's own tokens up to the end of the answer.
+    pub tokens: Vec<TokenId>,
+    /// The turn.
+    pub turn: PastTurn,
+}
+
 /// A line of a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listed {
@@ -139,6 +152,31 @@ impl SessionLog {
             fork,
             head,
             tokens,
+        })
+    }
+
+    /// A response with what its own session adds, whatever the number of turns before it.
+    ///
+    /// # Errors
+    /// As [`SessionLog::response`].
+    pub fn own_turn(&self, access: &Access, id: SessionId) -> Result<OwnTurn, LogError> {
+        let (head, record) = self.visible(access, id)?;
+        let fork = head.fork;
+        let gathered = self
+            .replayed(id, record.end_events)
+            .and_then(|replayed| Ok((stored_body(&*self.shared.view, id, head)?, replayed)));
+        let (body, replayed) = self.unless_gone(access, id, gathered)?;
+        Ok(OwnTurn {
+            fork,
+            tokens: replayed.tokens,
+            turn: PastTurn {
+                id,
+                model: record.model.clone(),
+                input_items: replayed.input_items,
+                head: replayed.head,
+                body,
+            },
+            record,
         })
     }
 
