@@ -10,7 +10,7 @@ pub mod plain;
 pub mod stop;
 mod syntax;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod thinking;
 
 pub use description::{Description, Reading};

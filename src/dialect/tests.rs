@@ -7,7 +7,7 @@ use super::{Description, Dialect, Family, Reading, Thinking};
 use crate::conversation::{FunctionTool, Piece};
 
 /// Functions `f` and `g`, which the tests declare, with properties of several types.
-pub(super) fn tools() -> Vec<FunctionTool> {
+pub(crate) fn tools() -> Vec<FunctionTool> {
     let properties = json!({
         "s": {"type": "string"}, "n": {"type": "integer"}, "o": {"type": "object"},
         "m": {"type": ["string", "null"]},
@@ -26,7 +26,7 @@ pub(super) fn tools() -> Vec<FunctionTool> {
 
 /// The items of an answer whose text comes in these parts, each as one line. A call that was not ended
 /// has `…` behind it.
-pub(super) fn read(reader: &mut dyn Dialect, parts: &[&str]) -> Vec<String> {
+pub(crate) fn read(reader: &mut dyn Dialect, parts: &[&str]) -> Vec<String> {
     let mut pieces = Vec::new();
     for part in parts {
         reader.push(part, &mut pieces);

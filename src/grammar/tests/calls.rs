@@ -4,7 +4,10 @@ use serde_json::json;
 
 use super::{Verdict, grammars, run, verdict};
 use crate::{
-    dialect::{Description, Wrapper},
+    dialect::{
+        Description, Reading, Wrapper,
+        tests::{read, tools},
+    },
     grammar::{Calls, Form, Grammars, Shape, Spec, Start},
 };
 
@@ -341,6 +344,34 @@ fn arguments_between_tags_are_what_the_schema_says() {
         ));
         assert_eq!(verdict(&grammars, &none, &call(&[])), Verdict::Whole);
         is_stopped(&grammars, &none, &call(&[("a", "1")]));
+    }
+}
+
+/// What a model with this template is read to say.
+fn items(source: &str, answer: &str) -> Vec<String> {
+    let tools = tools();
+    let description = Description::recognise(source, |_| false);
+    let mut reader = description.reader(Reading {
+        tools: &tools,
+        ..Reading::default()
+    });
+    read(&mut *reader, &[answer])
+}
+
+#[test]
+fn what_is_forced_is_read_as_calls() {
+    for (source, before, [f, g], between, after) in FAMILIES {
+        let answer = format!("{before}{f}{between}{g}{after}");
+        let expected = ["f {\"a\": 1}", "g {\"x\": []}"];
+        assert_eq!(items(source, &answer), expected, "{source}: {answer}");
+    }
+    for (source, [begin, key, value, end, close]) in TAGGED {
+        let answer = [
+            begin, key, "s", value, "a\nb", end, key, "n", value, "3", end, close,
+        ];
+        let answer = answer.concat();
+        let expected = ["f {\"s\": \"a\\nb\", \"n\": 3}"];
+        assert_eq!(items(source, &answer), expected, "{source}: {answer}");
     }
 }
 
