@@ -207,7 +207,7 @@ impl Grammar {
         let mut parser = Parser(tokens(definition)?.into_iter().peekable());
         while let Some(token) = parser.0.next() {
             match token {
-                Token::Line | Token::Sign('!' | '?') => {}
+                Token::Line | Token::Sign('!' | '?') => continue,
                 Token::Ignore => {
                     let ignored = parser.choices(DEPTH_MAX)?;
                     grammar.ignored.push(ignored);

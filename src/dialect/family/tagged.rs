@@ -86,7 +86,8 @@ pub(super) const GIGACHAT: Syntax = Syntax {
     tokens: &["<|function_call|>"],
     wrapper: |_| {
         Some(Wrapper {
-            opening: "<|function_call|>",
+            before_name: "<|function_call|>{\"name\": \"",
+            between: "",
             ..Wrapper::LISTED
         })
     },

@@ -124,7 +124,16 @@ const FAMILIES: [Written; 16] = [
         "\n</tool_calls>",
     ),
     ("<|tool_call|>", "<|tool_call|>[", LISTED, ", ", "]"),
-    ("<|function_call|>", "<|function_call|>", LISTED, ", ", ""),
+    (
+        "<|function_call|>",
+        "",
+        [
+            "<|function_call|>{\"name\": \"f\", \"arguments\": {\"a\": 1}}",
+            "<|function_call|>{\"name\": \"g\", \"arguments\": {\"x\": []}}",
+        ],
+        "",
+        "",
+    ),
     (
         "<|python_tag|>",
         "",
