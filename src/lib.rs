@@ -3,6 +3,7 @@
 //! Modules are listed from the bottom of the layering to the top; a module imports only from those
 //! above it in this list. docs/architecture.md describes the whole, tests/tidy.rs checks it.
 
+pub mod allocator;
 pub mod clock;
 pub mod id;
 pub mod limits;

@@ -7,7 +7,7 @@ use std::{
 
 use mimalloc::MiMalloc;
 use stemma::{
-    app,
+    allocator, app,
     config::{self, ConfigError},
 };
 
@@ -20,6 +20,7 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 const FAILED: u8 = 1;
 
 fn main() -> ExitCode {
+    allocator::keep_free_memory();
     let cli = match config::parse(std::env::args_os(), |name| std::env::var_os(name)) {
         Ok(cli) => cli,
         Err(ConfigError::Usage(error)) => {

@@ -82,6 +82,7 @@ enum Command {
 type Figures = BTreeMap<String, f64>;
 
 fn main() -> Result<()> {
+    stemma::allocator::keep_free_memory();
     // As the program's own runtime; the clients have a thread to themselves.
     let servers = Runtime::new().context("a runtime for the servers")?;
     let clients = Builder::new_current_thread().enable_all().build();

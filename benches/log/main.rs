@@ -80,6 +80,7 @@ enum Store {
 type Figures = BTreeMap<String, f64>;
 
 fn main() -> Result<()> {
+    stemma::allocator::keep_free_memory();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

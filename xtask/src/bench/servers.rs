@@ -107,6 +107,15 @@ pub(super) struct Server {
 impl Servers {
     /// Builds ours, and installs the others that are asked for.
     pub(super) fn prepare(project: &Project, args: &ServerArgs) -> Result<Self> {
+        Self::of(project, args, &args.sides)
+    }
+
+    /// Builds ours, whatever is asked for.
+    pub(super) fn ours(project: &Project, args: &ServerArgs) -> Result<Self> {
+        Self::of(project, args, &[Side::Stemma])
+    }
+
+    fn of(project: &Project, args: &ServerArgs, sides: &[Side]) -> Result<Self> {
         let stemma = match &args.stemma {
             Some(path) => fs::canonicalize(path)
                 .with_context(|| format!("there is no stemma at {}", path.display()))?,
@@ -116,9 +125,9 @@ impl Servers {
         folder::create(&work)?;
         let model = args.model.clone();
         let named = args.llama_server.as_deref();
-        let llama_cpp = args.sides.contains(&Side::LlamaCpp);
+        let llama_cpp = sides.contains(&Side::LlamaCpp);
         let llama_cpp = llama_cpp.then(|| peers::llama_server(project, &work, named));
-        let mlx_lm = args.sides.contains(&Side::MlxLm).then(|| {
+        let mlx_lm = sides.contains(&Side::MlxLm).then(|| {
             let python = peers::mlx_lm(project, &work)?;
             Ok::<_, anyhow::Error>((python, peers::whole_weights(project, &work, &model)?))
         });
