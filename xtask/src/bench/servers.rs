@@ -111,7 +111,7 @@ impl Servers {
     }
 
     /// Builds ours, whatever is asked for.
-    pub(super) fn ours(project: &Project, args: &ServerArgs) -> Result<Self> {
+    pub(super) fn prepare_ours(project: &Project, args: &ServerArgs) -> Result<Self> {
         Self::of(project, args, &[Side::Stemma])
     }
 

@@ -72,7 +72,7 @@ const CHAIN_TURNS: u64 = 8;
 
 /// Soaks and writes `docs/benchmarks/soak.md`, `soak.json` and `soak.svg`; errors of requests fail it.
 pub(crate) fn soak(project: &Project, args: &SoakArgs) -> Result<()> {
-    let servers = Servers::ours(project, &args.servers)?;
+    let servers = Servers::prepare_ours(project, &args.servers)?;
     let output = Output::new(project, &args.servers, "soak");
     servers.forget()?;
     let mut server = start(&servers, args)?;
