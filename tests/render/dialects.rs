@@ -3,10 +3,10 @@
 use std::{path::PathBuf, sync::Arc};
 
 use jiff::ZonedDateTime;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use stemma::{
     conversation::Piece,
-    dialect::{Description, Family, Reading, Thinking},
+    dialect::{Description, Family, Reading, Thinking, Wrapper},
     template::ChatTemplate,
 };
 
@@ -163,19 +163,66 @@ fn is_wrapped(description: &Description, answer: &str, turned: &Turned, shown: u
     let Some(wrapper) = description.wrapper else {
         return true;
     };
-    // Mistral's models make up ids. Reka's template leaves out a line end and writes other escapes.
-    let has_own_form = wrapper.opening == "[TOOL_CALLS][" || answer.starts_with(' ');
-    let call = |(name, arguments): &(String, String)| {
-        let (before, between) = (wrapper.before_name, wrapper.before_arguments);
-        format!(
-            "{before}{name}{between}{arguments}{}",
-            wrapper.after_arguments
-        )
-    };
-    let written: Vec<String> = turned.written()[..shown].iter().map(call).collect();
+    // Mistral's models make up ids. Reka's template leaves out a line end and writes other escapes; Step's,
+    // Ling's and Laguna's leave out line ends as well. Harmony's shows calls otherwise than its models write
+    // them, and Kimi's shows any id.
+    let loose = [
+        "</tool_call><tool_call>",
+        "</arg_value><arg_key>",
+        "\n\n</tool_call>",
+        "ping</tool_call>",
+    ];
+    let has_own_form = wrapper.opening == "[TOOL_CALLS]["
+        || answer.starts_with(' ')
+        || wrapper.tags.is_some() && loose.iter().any(|form| answer.contains(form))
+        || matches!(description.family, Some(Family::Harmony | Family::Kimi));
+    let mut written = Vec::new();
+    for (name, arguments) in &turned.written()[..shown] {
+        let Some(arguments) = wrapped_arguments(&wrapper, arguments) else {
+            return true;
+        };
+        written.push(format!(
+            "{}{name}{}{arguments}{}",
+            wrapper.before_name, wrapper.before_arguments, wrapper.after_arguments
+        ));
+    }
     let written = written.join(wrapper.between);
     let all = format!("{}{written}{}", wrapper.opening, wrapper.closing);
-    shown == 0 || has_own_form || answer.contains(&all)
+    shown == 0 || has_own_form || contains(answer, &all)
+}
+
+/// Arguments as a grammar would force them; `None` where templates write them in ways of their own.
+fn wrapped_arguments(wrapper: &Wrapper, json: &str) -> Option<String> {
+    let Some(tags) = wrapper.tags else {
+        return Some(json.to_owned());
+    };
+    let arguments: Map<String, Value> = serde_json::from_str(json).expect(json);
+    let argument = |(key, value): (&String, &Value)| {
+        let value = match value {
+            Value::String(text) => text.clone(),
+            Value::Number(number) if number.is_i64() => number.to_string(),
+            _ => return None,
+        };
+        let (before, between) = (tags.before_key, tags.before_value);
+        Some(format!("{before}{key}{between}{value}{}", tags.after_value))
+    };
+    arguments.iter().map(argument).collect()
+}
+
+/// Whether a text is there, with some id wherever it may have any.
+fn contains(answer: &str, wanted: &str) -> bool {
+    let mut parts = wanted.split(Wrapper::ID);
+    let first = parts.next().expect("a first part");
+    let parts: Vec<&str> = parts.collect();
+    answer.match_indices(first).any(|(at, _)| {
+        let mut rest = &answer[at + first.len()..];
+        parts.iter().all(|part| {
+            let id = rest.trim_start_matches(|c: char| c.is_ascii_alphanumeric());
+            let found = id.len() < rest.len() && id.starts_with(part);
+            rest = id.get(part.len()..).unwrap_or_default();
+            found
+        })
+    })
 }
 
 fn text(piece: &Piece) -> Option<&str> {

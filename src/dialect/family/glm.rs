@@ -25,9 +25,9 @@ pub(super) const GLM: Syntax = Syntax {
         "</arg_value>",
     ],
     wrapper: |source| {
-        Some(match source.contains("</arg_key>\n<arg_value>") {
-            true => ON_LINES,
-            false => ON_ONE_LINE,
+        Some(match source.contains("</arg_key><arg_value>") {
+            true => ON_ONE_LINE,
+            false => ON_LINES,
         })
     },
 };

@@ -6,6 +6,8 @@ mod closing;
 mod hostile;
 mod inputs;
 mod keywords;
+mod regular;
+mod tagged;
 mod watch;
 
 use std::{

@@ -1,0 +1,165 @@
+//! The rules of a Lark grammar, as they are written.
+
+use std::{collections::HashMap, iter::Peekable, vec};
+
+use regex_syntax::hir::Hir;
+
+use super::{
+    DEPTH_MAX, refused,
+    tokens::{Token, tokens},
+};
+use crate::grammar::{GrammarError, quoted::parsed};
+
+/// What stands on the right of a rule.
+#[derive(Debug, Clone)]
+pub(super) enum Node {
+    Terminal(Hir),
+    Name(String),
+    AllOf(Vec<Node>),
+    AnyOf(Vec<Node>),
+    Repeated(Box<Node>, u32, Option<u32>),
+}
+
+/// What a grammar says.
+#[derive(Debug, Default)]
+pub(super) struct Rules {
+    pub(super) by_name: HashMap<String, Node>,
+    pub(super) ignored: Vec<Node>,
+}
+
+impl Rules {
+    /// Reads a grammar.
+    ///
+    /// # Errors
+    /// When it is none, or has what no expression has.
+    pub(super) fn parse(definition: &str) -> Result<Self, GrammarError> {
+        let mut rules = Self::default();
+        let mut parser = Parser(tokens(definition)?.into_iter().peekable());
+        while let Some(token) = parser.0.next() {
+            match token {
+                Token::Line | Token::Sign('!' | '?') => continue,
+                Token::Ignore => {
+                    let ignored = parser.choices(DEPTH_MAX)?;
+                    rules.ignored.push(ignored);
+                }
+                Token::Imported(name, expression) => {
+                    let terminal = Node::Terminal(parsed(expression)?);
+                    rules.by_name.insert(name, terminal);
+                }
+                Token::Name(name) => {
+                    // A priority decides between terminals that both fit; here either does.
+                    if parser.takes(&Token::Sign('.')) {
+                        parser.number()?;
+                    }
+                    parser.expect(':')?;
+                    let node = parser.choices(DEPTH_MAX)?;
+                    if rules.by_name.insert(name.clone(), node).is_some() {
+                        return Err(refused(format!("`{name}` is there twice")));
+                    }
+                }
+                other => return Err(other.unexpected()),
+            }
+            if !matches!(
+                parser.0.peek(),
+                None | Some(Token::Line | Token::Imported(..))
+            ) {
+                let next = parser.0.next();
+                return Err(next.map_or_else(|| refused("it ends too soon"), Token::unexpected));
+            }
+        }
+        Ok(rules)
+    }
+}
+
+struct Parser(Peekable<vec::IntoIter<Token>>);
+
+impl Parser {
+    fn takes(&mut self, token: &Token) -> bool {
+        self.0.next_if_eq(token).is_some()
+    }
+
+    fn expect(&mut self, sign: char) -> Result<(), GrammarError> {
+        match self.takes(&Token::Sign(sign)) {
+            true => Ok(()),
+            false => Err(refused(format!("`{sign}` is missing"))),
+        }
+    }
+
+    fn number(&mut self) -> Result<u32, GrammarError> {
+        match self.0.next() {
+            Some(Token::Number(number)) => Ok(number),
+            _ => Err(refused("a number is missing")),
+        }
+    }
+
+    fn choices(&mut self, depth: usize) -> Result<Node, GrammarError> {
+        let mut choices = vec![self.sequence(depth)?];
+        while self.takes(&Token::Sign('|')) {
+            choices.push(self.sequence(depth)?);
+        }
+        Ok(Node::AnyOf(choices))
+    }
+
+    fn sequence(&mut self, depth: usize) -> Result<Node, GrammarError> {
+        let mut parts = Vec::new();
+        while let Some(part) = self.part(depth)? {
+            parts.push(part);
+        }
+        if self.takes(&Token::Arrow) && !matches!(self.0.next(), Some(Token::Name(_))) {
+            return Err(refused("a name is missing"));
+        }
+        Ok(Node::AllOf(parts))
+    }
+
+    fn part(&mut self, depth: usize) -> Result<Option<Node>, GrammarError> {
+        let depth = depth.checked_sub(1);
+        let depth = depth.ok_or_else(|| refused("the grammar is too deep"))?;
+        let starts = |token: &Token| {
+            matches!(
+                token,
+                Token::Name(_) | Token::Terminal(_) | Token::Sign('(' | '[')
+            )
+        };
+        let node = match self.0.next_if(starts) {
+            None => return Ok(None),
+            Some(Token::Name(name)) => Node::Name(name),
+            Some(Token::Terminal(hir)) => Node::Terminal(hir),
+            Some(Token::Sign('(')) => {
+                let inner = self.choices(depth)?;
+                self.expect(')')?;
+                inner
+            }
+            Some(_) => {
+                let inner = self.choices(depth)?;
+                self.expect(']')?;
+                Node::Repeated(Box::new(inner), 0, Some(1))
+            }
+        };
+        let (min, max) = match self.0.peek() {
+            Some(Token::Sign('?')) => (0, Some(1)),
+            Some(Token::Sign('*')) => (0, None),
+            Some(Token::Sign('+')) => (1, None),
+            Some(Token::Sign('~')) => {
+                self.0.next();
+                let (min, max) = self.bounds()?;
+                return Ok(Some(Node::Repeated(Box::new(node), min, Some(max))));
+            }
+            _ => return Ok(Some(node)),
+        };
+        self.0.next();
+        Ok(Some(Node::Repeated(Box::new(node), min, max)))
+    }
+
+    /// `3`, or `3..5`.
+    fn bounds(&mut self) -> Result<(u32, u32), GrammarError> {
+        let min = self.number()?;
+        let max = match self.takes(&Token::To) {
+            true => self.number()?,
+            false => min,
+        };
+        match min <= max {
+            true => Ok((min, max)),
+            false => Err(refused(format!("{min}..{max} is no range"))),
+        }
+    }
+}
