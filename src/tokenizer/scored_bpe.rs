@@ -65,11 +65,10 @@ impl ScoredBpe {
         bytes: Vec<Option<TokenId>>,
         unknown: TokenId,
     ) -> Self {
-        let pieces = pieces
-            .map(|(text, id, score)| (text.into(), Piece { id, score }))
-            .collect();
         Self {
-            pieces,
+            pieces: pieces
+                .map(|(text, id, score)| (text.into(), Piece { id, score }))
+                .collect(),
             bytes,
             unknown,
         }
