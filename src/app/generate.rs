@@ -3,6 +3,7 @@
 use std::{
     io::{self, Write as _},
     sync::Arc,
+    time::Duration,
 };
 
 use anyhow::{Context as _, bail};
@@ -39,10 +40,14 @@ pub(super) fn run(args: &GenerateArgs) -> anyhow::Result<()> {
     };
     let model = open::open(&ModelName::parse(&args.model), &opening)?;
     let runtime = super::runtime()?;
-    match model.template {
+    let engine = model.engine.clone();
+    let answered = match model.template {
         Some(_) => runtime.block_on(answer(args, model)),
         None => runtime.block_on(continue_text(args, &model)),
-    }
+    };
+    // MLX must not go with the process while the engine's thread still uses it.
+    runtime.block_on(engine.shutdown(Duration::ZERO));
+    answered
 }
 
 /// Answers through the same service as `POST /v1/responses`, so that both say the same.
