@@ -31,13 +31,13 @@ impl<'a> Part<'a> {
         };
         Ok(Some(match first {
             '"' => {
-                let unclosed = || refused("a text is not closed by `\"`");
+                let unclosed = || GrammarError::whole("a text is not closed by `\"`");
                 Self::Text(flagged(rest, closing(rest, '"').ok_or_else(unclosed)?, "i"))
             }
             '#' => Self::Comment(line(rest)),
             '/' if rest.starts_with("//") => Self::Comment(line(rest)),
             '/' => {
-                let unclosed = || refused("an expression is not closed by `/`");
+                let unclosed = || GrammarError::whole("an expression is not closed by `/`");
                 let end = closing(rest, '/').ok_or_else(unclosed)?;
                 Self::Expression(flagged(rest, end, "imslux"))
             }
@@ -66,12 +66,20 @@ pub(super) fn refuse_forbidden(definition: &str) -> Result<(), GrammarError> {
     let mut rest = definition;
     while let Some(part) = Part::first(rest)? {
         match part {
-            Part::Other("@") => return Err(refused("a grammar may not refer to others by `@`")),
+            Part::Other("@") => {
+                return Err(GrammarError::whole(
+                    "a grammar may not refer to others by `@`",
+                ));
+            }
             Part::Other("<") => {
-                return Err(refused("a grammar may not have tokens in `<` and `>`"));
+                return Err(GrammarError::whole(
+                    "a grammar may not have tokens in `<` and `>`",
+                ));
             }
             Part::Directive(word) if !DIRECTIVES.contains(&word) => {
-                return Err(refused(format!("`{word}` is not taken in grammars")));
+                return Err(GrammarError::whole(format!(
+                    "`{word}` is not taken in grammars"
+                )));
             }
             _ => {}
         }
@@ -80,11 +88,8 @@ pub(super) fn refuse_forbidden(definition: &str) -> Result<(), GrammarError> {
     Ok(())
 }
 
-fn refused(reason: impl Into<String>) -> GrammarError {
-    GrammarError::whole(reason)
-}
-
-fn line(text: &str) -> &str {
+/// The rest of the first line.
+pub(super) fn line(text: &str) -> &str {
     text.split('\n').next().unwrap_or_default()
 }
 

@@ -17,7 +17,7 @@ pub(super) fn parsed(expression: &str) -> Result<Hir, GrammarError> {
         let text = error.to_string();
         let reason = text.lines().last().unwrap_or_default();
         let reason = reason.trim_start_matches("error: ");
-        refused(format!(
+        GrammarError::whole(format!(
             "`{expression}` is no expression that can be enforced: {reason}"
         ))
     })
@@ -32,21 +32,21 @@ pub(super) fn grammar(expression: Hir) -> Result<String, GrammarError> {
     Ok(format!("start: /{expression}/\n"))
 }
 
-fn refused(reason: impl Into<String>) -> GrammarError {
-    GrammarError::whole(reason)
-}
-
 /// Escapes what an expression matches.
 fn quoted(expression: Hir) -> Result<Hir, GrammarError> {
     Ok(match expression.into_kind() {
         HirKind::Empty => Hir::empty(),
         HirKind::Literal(literal) => match std::str::from_utf8(&literal.0) {
             Ok(text) => Hir::literal(escaped(text).into_bytes()),
-            Err(_) => return Err(refused("an expression may match whole characters only")),
+            Err(_) => {
+                return Err(GrammarError::whole(
+                    "an expression may match whole characters only",
+                ));
+            }
         },
         HirKind::Class(class) => quoted_class(class)?,
         HirKind::Look(_) => {
-            return Err(refused(
+            return Err(GrammarError::whole(
                 "an expression may not look around itself, as `^`, `$` and `\\b` do",
             ));
         }
@@ -70,8 +70,8 @@ fn quoted_class(class: Class) -> Result<Hir, GrammarError> {
         Class::Unicode(class) => Some(class),
         Class::Bytes(bytes) => bytes.to_unicode_class(),
     };
-    let mut plain =
-        class.ok_or_else(|| refused("an expression may match whole characters only"))?;
+    let mut plain = class
+        .ok_or_else(|| GrammarError::whole("an expression may match whole characters only"))?;
     let mut special = plain.clone();
     special.intersect(&special_characters());
     plain.difference(&special_characters());

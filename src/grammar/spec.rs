@@ -191,8 +191,14 @@ pub enum Start {
 /// Models leave blank lines behind their thoughts.
 const LEAD: &str = "LEAD: /[\\x20\\x0A]{1,4}/\n";
 
-/// Any text; control tokens are none.
-pub(super) const TEXT: &str = "TEXT: /(.|\\n)+/\n";
+/// Adds what admits any text, without control tokens; returns how rules name it.
+pub(super) fn text(rules: &mut String) -> &'static str {
+    const TEXT: &str = "TEXT: /(.|\\n)+/\n";
+    if !rules.contains(TEXT) {
+        rules.push_str(TEXT);
+    }
+    "TEXT"
+}
 
 impl Spec {
     /// A digest of all that is compiled.
@@ -239,10 +245,8 @@ impl Spec {
             }
             Start::AfterMessage { open, close } => {
                 let (open, close) = (literal(open, tokenizer), literal(close, tokenizer));
-                if !rules.contains(TEXT) {
-                    rules.push_str(TEXT);
-                }
-                rules.push_str(&format!("lead: {open} TEXT? {close}\n"));
+                let text = text(&mut rules);
+                rules.push_str(&format!("lead: {open} {text}? {close}\n"));
                 "lead? "
             }
             Start::Now => "",

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::{
     Form, GrammarError,
-    spec::{TEXT, has_control, literal, named},
+    spec::{has_control, literal, named, text},
 };
 use crate::{
     dialect::{ArgumentTags, Kinds, Wrapper},
@@ -110,12 +110,12 @@ impl Tagged {
             });
         }
         if self.is_open {
-            let text = self.value(&ArgumentValue::Text, tokenizer, grammars, rules)?;
+            let any = self.value(&ArgumentValue::Text, tokenizer, grammars, rules)?;
             let [key, value] =
                 [self.tags.before_key, self.tags.before_value].map(|text| literal(text, tokenizer));
             let name = format!("argument_{}", rules.len());
             rules.push_str(&format!(
-                "{name}: {key} /[A-Za-z_][A-Za-z0-9_.-]{{0,63}}/ {value} {text}\n"
+                "{name}: {key} /[A-Za-z_][A-Za-z0-9_.-]{{0,63}}/ {value} {any}\n"
             ));
             names.push(format!("{name}*"));
         }
@@ -146,10 +146,11 @@ impl Tagged {
             }
             // Control tokens end a text, as it has none; other ends are looked for.
             ArgumentValue::Text if has_control(after, tokenizer) => {
-                if !rules.contains(TEXT) {
-                    rules.push_str(TEXT);
-                }
-                format!("TEXT? {}", literal(after.trim_start(), tokenizer))
+                format!(
+                    "{}? {}",
+                    text(rules),
+                    literal(after.trim_start(), tokenizer)
+                )
             }
             ArgumentValue::Text => {
                 let name = format!("text_{}", rules.len());

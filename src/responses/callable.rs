@@ -123,11 +123,10 @@ impl Callable {
     /// # Errors
     /// When it is none.
     pub(super) fn settle(&mut self, model: &ServedModel) -> Result<(), GrammarError> {
-        if self.definition.is_none() {
+        let Some(definition) = self.definition.take() else {
             return Ok(());
-        }
-        self.check(model)?;
-        self.definition = None;
+        };
+        check(model, definition)?;
         if let Err(reason) = self.check(model) {
             tracing::info!(tool = self.name, %reason, "inputs are not kept to their grammar");
             self.form = any_input();
@@ -137,11 +136,7 @@ impl Callable {
 
     /// Whether its form can be enforced at all.
     pub(super) fn check(&self, model: &ServedModel) -> Result<(), GrammarError> {
-        let spec = Spec {
-            shape: Shape::Form(self.definition.as_ref().unwrap_or(&self.form).clone()),
-            start: Start::Now,
-        };
-        model.grammars.constraint(&spec).map(drop)
+        check(model, self.form.clone())
     }
 
     /// The refusal of a form that cannot be enforced.
@@ -159,6 +154,15 @@ impl Callable {
             self.form = Form::object();
         }
     }
+}
+
+/// Whether a form can be enforced.
+fn check(model: &ServedModel, form: Form) -> Result<(), GrammarError> {
+    let spec = Spec {
+        shape: Shape::Form(form),
+        start: Start::Now,
+    };
+    model.grammars.constraint(&spec).map(drop)
 }
 
 /// What the arguments of a custom tool look like, whatever its input.

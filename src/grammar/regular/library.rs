@@ -1,6 +1,6 @@
 //! The terminals that a Lark grammar may import.
 
-use super::{refused, tokens::Token};
+use super::tokens::Token;
 use crate::grammar::GrammarError;
 
 /// Terminals of Lark's library.
@@ -63,6 +63,8 @@ fn imported(library: &str, name: &str, alias: &str) -> Result<Token, GrammarErro
     let known = COMMON.iter().find(|(known, _)| *known == name);
     match known.filter(|_| library == "common") {
         Some((_, expression)) => Ok(Token::Imported(alias.to_owned(), expression)),
-        None => Err(refused(format!("there is no `{library}.{name}`"))),
+        None => Err(GrammarError::whole(format!(
+            "there is no `{library}.{name}`"
+        ))),
     }
 }

@@ -40,10 +40,6 @@ pub(super) fn expression(definition: &str) -> Result<Hir, GrammarError> {
     Ok(Expression::all_of(before.chain([start]).collect())?.hir)
 }
 
-fn refused(reason: impl Into<String>) -> GrammarError {
-    GrammarError::whole(reason)
-}
-
 /// An expression, and how many terminals it has.
 #[derive(Debug, Clone)]
 struct Expression {
@@ -67,7 +63,9 @@ impl Expression {
     fn of(parts: Vec<Self>, join: fn(Vec<Hir>) -> Hir) -> Result<Self, GrammarError> {
         let terminals = parts.iter().map(|part| part.terminals).sum();
         if terminals > TERMINALS_MAX {
-            return Err(refused("the grammar is too large for one expression"));
+            return Err(GrammarError::whole(
+                "the grammar is too large for one expression",
+            ));
         }
         let hirs = parts.into_iter().map(|part| part.hir);
         Ok(Self {
@@ -104,11 +102,11 @@ impl Grammar {
     fn named(&mut self, name: &str, depth: usize) -> Result<Expression, GrammarError> {
         match self.expanded.get(name) {
             Some(Some(done)) => return Ok(done.clone()),
-            Some(None) => return Err(refused(format!("`{name}` needs itself"))),
+            Some(None) => return Err(GrammarError::whole(format!("`{name}` needs itself"))),
             None => {}
         }
         let node = self.rules.get(name).cloned();
-        let node = node.ok_or_else(|| refused(format!("there is no `{name}`")))?;
+        let node = node.ok_or_else(|| GrammarError::whole(format!("there is no `{name}`")))?;
         self.expanded.insert(name.to_owned(), None);
         let expression = self.expand(&node, !is_terminal(name), depth)?;
         self.expanded
@@ -125,7 +123,7 @@ impl Grammar {
         depth: usize,
     ) -> Result<Expression, GrammarError> {
         let depth = depth.checked_sub(1);
-        let depth = depth.ok_or_else(|| refused("the grammar is too deep"))?;
+        let depth = depth.ok_or_else(|| GrammarError::whole("the grammar is too deep"))?;
         let all = |grammar: &mut Self, nodes: &[Node]| {
             let parts = nodes.iter();
             let parts = parts.map(|part| grammar.expand(part, in_rule, depth));
@@ -146,7 +144,7 @@ impl Grammar {
             Node::AllOf(nodes) => Expression::all_of(all(self, nodes)?),
             Node::AnyOf(nodes) => {
                 let any = Expression::any_of(all(self, nodes)?)?;
-                any.ok_or_else(|| refused("there is nothing to choose from"))
+                any.ok_or_else(|| GrammarError::whole("there is nothing to choose from"))
             }
             Node::Repeated(node, min, max) => {
                 Ok(self.expand(node, in_rule, depth)?.repeated(*min, *max))

@@ -5,7 +5,7 @@ use std::{collections::HashMap, iter::Peekable, vec};
 use regex_syntax::hir::Hir;
 
 use super::{
-    DEPTH_MAX, refused,
+    DEPTH_MAX,
     tokens::{Token, tokens},
 };
 use crate::grammar::{GrammarError, quoted::parsed};
@@ -54,17 +54,14 @@ impl Rules {
                     parser.expect(':')?;
                     let node = parser.choices(DEPTH_MAX)?;
                     if rules.by_name.insert(name.clone(), node).is_some() {
-                        return Err(refused(format!("`{name}` is there twice")));
+                        return Err(GrammarError::whole(format!("`{name}` is there twice")));
                     }
                 }
                 other => return Err(other.unexpected()),
             }
-            if !matches!(
-                parser.0.peek(),
-                None | Some(Token::Line | Token::Imported(..))
-            ) {
-                let next = parser.0.next();
-                return Err(next.map_or_else(|| refused("it ends too soon"), Token::unexpected));
+            let ends = |next: &Token| matches!(next, Token::Line | Token::Imported(..));
+            if let Some(next) = parser.0.next_if(|next| !ends(next)) {
+                return Err(next.unexpected());
             }
         }
         Ok(rules)
@@ -81,14 +78,14 @@ impl Parser {
     fn expect(&mut self, sign: char) -> Result<(), GrammarError> {
         match self.takes(&Token::Sign(sign)) {
             true => Ok(()),
-            false => Err(refused(format!("`{sign}` is missing"))),
+            false => Err(GrammarError::whole(format!("`{sign}` is missing"))),
         }
     }
 
     fn number(&mut self) -> Result<u32, GrammarError> {
         match self.0.next() {
             Some(Token::Number(number)) => Ok(number),
-            _ => Err(refused("a number is missing")),
+            _ => Err(GrammarError::whole("a number is missing")),
         }
     }
 
@@ -106,14 +103,14 @@ impl Parser {
             parts.push(part);
         }
         if self.takes(&Token::Arrow) && !matches!(self.0.next(), Some(Token::Name(_))) {
-            return Err(refused("a name is missing"));
+            return Err(GrammarError::whole("a name is missing"));
         }
         Ok(Node::AllOf(parts))
     }
 
     fn part(&mut self, depth: usize) -> Result<Option<Node>, GrammarError> {
         let depth = depth.checked_sub(1);
-        let depth = depth.ok_or_else(|| refused("the grammar is too deep"))?;
+        let depth = depth.ok_or_else(|| GrammarError::whole("the grammar is too deep"))?;
         let starts = |token: &Token| {
             matches!(
                 token,
@@ -135,18 +132,18 @@ impl Parser {
                 Node::Repeated(Box::new(inner), 0, Some(1))
             }
         };
-        let (min, max) = match self.0.peek() {
-            Some(Token::Sign('?')) => (0, Some(1)),
-            Some(Token::Sign('*')) => (0, None),
-            Some(Token::Sign('+')) => (1, None),
-            Some(Token::Sign('~')) => {
-                self.0.next();
-                let (min, max) = self.bounds()?;
-                return Ok(Some(Node::Repeated(Box::new(node), min, Some(max))));
-            }
-            _ => return Ok(Some(node)),
+        let (min, max) = if self.takes(&Token::Sign('?')) {
+            (0, Some(1))
+        } else if self.takes(&Token::Sign('*')) {
+            (0, None)
+        } else if self.takes(&Token::Sign('+')) {
+            (1, None)
+        } else if self.takes(&Token::Sign('~')) {
+            let (min, max) = self.bounds()?;
+            (min, Some(max))
+        } else {
+            return Ok(Some(node));
         };
-        self.0.next();
         Ok(Some(Node::Repeated(Box::new(node), min, max)))
     }
 
@@ -159,7 +156,7 @@ impl Parser {
         };
         match min <= max {
             true => Ok((min, max)),
-            false => Err(refused(format!("{min}..{max} is no range"))),
+            false => Err(GrammarError::whole(format!("{min}..{max} is no range"))),
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use regex_syntax::{escape, hir::Hir};
 
-use super::refused;
 use crate::grammar::{GrammarError, lark::Part, quoted::parsed};
 
 /// The end of a range of characters, if this is the rest of one, and the bytes up to there.
@@ -25,7 +24,9 @@ pub(super) fn range(from: &str, to: &str) -> Result<Hir, GrammarError> {
         let mut characters = value.chars();
         match (characters.next(), characters.next()) {
             (Some(only), None) => Ok(u32::from(only)),
-            _ => Err(refused(format!("{source} is not one character"))),
+            _ => Err(GrammarError::whole(format!(
+                "{source} is not one character"
+            ))),
         }
     };
     let (from, to) = (character(from)?, character(to)?);
@@ -54,7 +55,7 @@ fn value_of(source: &str) -> Result<String, GrammarError> {
             }
         }
     }
-    serde_json::from_str(&json).map_err(|_| refused(format!("{source} is no text")))
+    serde_json::from_str(&json).map_err(|_| GrammarError::whole(format!("{source} is no text")))
 }
 
 /// An expression in slashes with its flags.
@@ -62,7 +63,9 @@ pub(super) fn slashed(source: &str) -> Result<Hir, GrammarError> {
     let end = source.rfind('/').unwrap_or_default();
     let (pattern, flags) = (source.get(1..end).unwrap_or_default(), &source[end + 1..]);
     if flags.contains('l') {
-        return Err(refused("an expression may not depend on a locale"));
+        return Err(GrammarError::whole(
+            "an expression may not depend on a locale",
+        ));
     }
     // The last of it may be a comment.
     let end = if flags.contains('x') { "\n" } else { "" };

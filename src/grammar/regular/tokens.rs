@@ -4,10 +4,12 @@ use regex_syntax::hir::Hir;
 
 use super::{
     library::imports,
-    refused,
     terminals::{range, range_end, slashed, text},
 };
-use crate::grammar::{GrammarError, lark::Part};
+use crate::grammar::{
+    GrammarError,
+    lark::{Part, line},
+};
 
 /// A part of a grammar.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,7 +30,7 @@ pub(super) enum Token {
 
 impl Token {
     pub(super) fn unexpected(self) -> GrammarError {
-        refused(format!("{self:?} is not expected where it is"))
+        GrammarError::whole(format!("{self:?} is not expected where it is"))
     }
 }
 
@@ -50,25 +52,17 @@ pub(super) fn tokens(definition: &str) -> Result<Vec<Token>, GrammarError> {
             Part::Comment(_) => {}
             Part::Directive("%ignore") => tokens.push(Token::Ignore),
             Part::Directive("%import") => {
-                let line = rest.split('\n').next().unwrap_or_default();
+                let line = line(rest);
                 tokens.extend(imports(&line["%import".len()..])?);
                 length = line.len();
             }
-            Part::Directive(other) => return Err(refused(format!("`{other}` is not taken"))),
+            Part::Directive(other) => {
+                return Err(GrammarError::whole(format!("`{other}` is not taken")));
+            }
             Part::Other(_) => length = plain(rest, &mut tokens)?,
         }
         rest = &rest[length..];
     }
-    // A line that begins with `|` goes on with the one before.
-    let is_bar = |token: Option<&Token>| token == Some(&Token::Sign('|'));
-    let goes_on: Vec<bool> = (0..tokens.len())
-        .map(|at| {
-            let next = tokens[at..].iter().find(|token| **token != Token::Line);
-            tokens[at] == Token::Line && is_bar(next)
-        })
-        .collect();
-    let mut goes_on = goes_on.into_iter();
-    tokens.retain(|_| !goes_on.next().unwrap_or_default());
     Ok(tokens)
 }
 
@@ -82,7 +76,8 @@ fn plain(rest: &str, tokens: &mut Vec<Token>) -> Result<usize, GrammarError> {
         '0'..='9' => {
             let length = run(|c| c.is_ascii_digit());
             let number = rest[..length].parse();
-            let number = number.map_err(|_| refused(format!("{} is too much", &rest[..length])))?;
+            let number = number
+                .map_err(|_| GrammarError::whole(format!("{} is too much", &rest[..length])))?;
             (Token::Number(number), length)
         }
         'a'..='z' | 'A'..='Z' | '_' => {
@@ -94,8 +89,16 @@ fn plain(rest: &str, tokens: &mut Vec<Token>) -> Result<usize, GrammarError> {
         ':' | '|' | '(' | ')' | '[' | ']' | '?' | '*' | '+' | '~' | '!' | '.' => {
             (Token::Sign(first), 1)
         }
-        other => return Err(refused(format!("`{other}` has no place in an expression"))),
+        other => {
+            return Err(GrammarError::whole(format!(
+                "`{other}` has no place in an expression"
+            )));
+        }
     };
+    // A line that begins with `|` goes on with the one before.
+    while token == Token::Sign('|') && tokens.last() == Some(&Token::Line) {
+        tokens.pop();
+    }
     tokens.push(token);
     Ok(length)
 }
