@@ -79,6 +79,15 @@ pub struct ServeArgs {
     /// Largest number of generations waiting, per model; more are refused with 429.
     #[arg(long, env = "STEMMA_MAX_QUEUE", value_name = "COUNT", default_value_t = 256, value_parser = at_least_one)]
     pub max_queue: usize,
+    /// Seconds that a generation may wait for its first step before it is refused with 429; 0 for as long as
+    /// it takes.
+    #[arg(
+        long,
+        env = "STEMMA_QUEUE_TIMEOUT",
+        value_name = "SECONDS",
+        default_value_t = 600
+    )]
+    pub queue_timeout: u64,
     /// Largest key/value memory of running generations in bytes, per model.
     #[arg(long, env = "STEMMA_KV_BYTES", value_name = "BYTES", default_value_t = 4 << 30, value_parser = at_least_one)]
     pub kv_bytes: usize,

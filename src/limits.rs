@@ -1,5 +1,7 @@
 //! Every bound of the server in one place, each named with its unit.
 
+use std::time::Duration;
+
 /// Largest request body, after decompression, unless `--max-body-bytes` says otherwise.
 pub const BODY_BYTES_MAX: usize = 100 << 20;
 
@@ -104,3 +106,10 @@ pub const SNAPSHOT_UNSTORED_MS: i64 = 24 * 60 * 60 * 1000;
 /// Tokens of conversations that are kept in memory for their next turns, all together: with their texts,
 /// some ten bytes each.
 pub const PAST_TOKENS_KEPT_MAX: usize = 1 << 20;
+
+/// Bytes of prompts, as templates wrote them, that are kept in memory for the turns that go on from them.
+pub const PAST_PROMPT_BYTES_KEPT_MAX: usize = 16 << 20;
+
+/// About the longest that a step which reads prompts keeps answers waiting: seven tokens a second still
+/// read fluently.
+pub const DECODE_GAP_MAX: Duration = Duration::from_millis(150);

@@ -14,7 +14,7 @@ use std::{
 use criterion::{Criterion, criterion_group, criterion_main};
 use serde_json::{Value, json};
 use stemma::{
-    grammar::{Form, Grammars, Shape, Spec, Start},
+    grammar::{Form, Grammars, Shape, Spec, Start, TextForm},
     id::TokenId,
     load::{self, Sources},
     sampling::Constraint,
@@ -53,9 +53,28 @@ fn schema() -> Value {
     })
 }
 
+/// A grammar that nests.
+const NESTS: &str = r#"start: value
+value: object | list | ESCAPED_STRING | SIGNED_NUMBER | call
+object: "{" [pair ("," pair)*] "}"
+pair: CNAME ":" value
+list: "[" [values] "]"
+values: value | values "," value
+call: CNAME "(" [values] ")"
+%import common (ESCAPED_STRING, SIGNED_NUMBER, CNAME, WS)
+%ignore WS
+"#;
+
+/// A tool's input that the grammar above admits, as JSON has it.
+const INPUT: &str = r#"{"input": "{title: \"On texts\", tags: [\"copies\", [1, -2.5]],\n by: person(\"Karl\", {born: 1793, at: place(52.3, 10.5)})}"}"#;
+
 fn spec(schema: Value) -> Spec {
+    of(Form::Schema(schema))
+}
+
+fn of(form: Form) -> Spec {
     Spec {
-        shape: Shape::Form(Form::Schema(schema)),
+        shape: Shape::Form(form),
         start: Start::Now,
     }
 }
@@ -107,7 +126,7 @@ fn grammar(criterion: &mut Criterion) {
         bencher.iter(|| make().constraint(&spec).expect("a grammar"));
     });
     let grammars = make();
-    let mut nth = 0;
+    let mut nth = 0_usize;
     group.bench_function("another schema", |bencher| {
         bencher.iter(|| {
             nth += 1;
@@ -119,6 +138,25 @@ fn grammar(criterion: &mut Criterion) {
     });
     group.bench_function("a kept schema", |bencher| {
         bencher.iter(|| grammars.constraint(&spec).expect("a grammar"));
+    });
+    let lark = |nth: usize| {
+        let definition = format!("{NESTS}// {nth}\n");
+        of(Form::Keyed("input".to_owned(), TextForm::Lark(definition)))
+    };
+    group.bench_function("another grammar that nests", |bencher| {
+        bencher.iter(|| {
+            nth += 1;
+            grammars.constraint(&lark(nth)).expect("a grammar")
+        });
+    });
+    let input = tokenizer.encode_text(INPUT, false);
+    group.throughput(criterion::Throughput::Elements(input.len() as u64));
+    group.bench_function("masks of an input that nests", |bencher| {
+        bencher.iter_batched(
+            || grammars.constraint(&lark(0)).expect("a grammar"),
+            |mut constraint| run(&mut *constraint, &input, ROOM),
+            criterion::BatchSize::SmallInput,
+        );
     });
     group.throughput(criterion::Throughput::Elements(tokens.len() as u64));
     for (name, room) in [

@@ -25,6 +25,7 @@ use crate::{
     clock::{SystemClock, SystemEntropy},
     engine::{EngineOptions, Speculation},
     http::{self, AppState, HttpOptions, Tls, TlsFiles},
+    limits,
     responses::{Models, Service},
     session::{self, Bounds, LogOptions, SessionLog, SledOptions},
     telemetry,
@@ -79,6 +80,8 @@ fn models(args: &ServeArgs, snapshots: Option<&Snapshots>) -> anyhow::Result<Mod
         engine: EngineOptions {
             running_max: args.max_running,
             waiting_max: args.max_queue,
+            wait_max: (args.queue_timeout > 0).then(|| Duration::from_secs(args.queue_timeout)),
+            gap_max: Some(limits::DECODE_GAP_MAX),
             kv_bytes_max: args.kv_bytes,
             speculation: match args.speculate {
                 SpeculateArg::Off => Speculation::Off,

@@ -77,6 +77,8 @@ pub enum Failure {
     ShuttingDown,
     /// The response could not be stored.
     Storage,
+    /// The model had no time for it while it might wait.
+    Overdue,
 }
 
 /// Token counts of one turn.

@@ -14,7 +14,7 @@ pub(crate) mod tests;
 mod thinking;
 
 pub use description::{Description, Reading};
-pub use family::{ArgumentTags, Family, Wrapper};
+pub use family::{ArgumentTags, Family, Texts, Wrapper};
 pub use lenient::{FENCE, LENIENT_OPENINGS};
 pub use plain::Plain;
 pub use stop::StopTexts;

@@ -76,6 +76,8 @@ pub enum Finish {
     ContextFull,
     /// The engine was told to stop.
     Cancelled,
+    /// No step had room for it in the time that a job may wait.
+    Overdue,
     /// The device failed; the text is for the operator.
     Failed(String),
 }

@@ -1,5 +1,7 @@
 //! The engine's bounds.
 
+use std::time::Duration;
+
 /// Bounds of one engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EngineOptions {
@@ -7,9 +9,14 @@ pub struct EngineOptions {
     pub running_max: usize,
     /// Further jobs that may wait for a place; beyond them the engine is full.
     pub waiting_max: usize,
-    /// Prompt tokens read in one step, at least 1. More read faster, fewer leave shorter gaps
-    /// between the tokens of answers meanwhile.
+    /// Longest that a job waits for its first step; then it ends with
+    /// [`Finish::Overdue`](super::Finish::Overdue). None for as long as it takes.
+    pub wait_max: Option<Duration>,
+    /// Prompt tokens read in one step, at least 1.
     pub step_prefill_tokens_max: usize,
+    /// How long a step may take that reads prompts while answers are written, about: as many tokens fewer
+    /// are read. None for as long as the most tokens take.
+    pub gap_max: Option<Duration>,
     /// Bytes of key/value memory of all sequences and the prefix cache together; sequences come
     /// first. Where one sequence of the model's context length would take more, it bounds the
     /// context length too.
@@ -73,7 +80,9 @@ impl Default for EngineOptions {
         Self {
             running_max: 16,
             waiting_max: 64,
+            wait_max: None,
             step_prefill_tokens_max: 512,
+            gap_max: None,
             kv_bytes_max: 4 << 30,
             cache_bytes_max: 4 << 30,
             events_buffered_max: 64,

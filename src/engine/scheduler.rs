@@ -15,7 +15,10 @@
 //!   soon as the one that waits for it would be.
 //! - Every running sequence that has one token left to run (it decodes) runs it. The prefill budget
 //!   goes half to the oldest that still reads its prompt, so that the longest prompt advances, and
-//!   else to those with the least left, so that a short prompt does not wait for a long one.
+//!   else to those with the least left, so that a short prompt does not wait for a long one. While
+//!   others decode it is so small that a step does not keep them waiting long.
+
+use std::time::Duration;
 
 /// Bounds of a step.
 #[derive(Debug, Clone, Copy)]
@@ -48,6 +51,30 @@ pub(super) struct View {
     pub(super) guessed: usize,
 }
 
+impl Limits {
+    /// The same, but while answers are written no more prompt tokens in a step than take `gap_max`, of
+    /// `nanos_per_token` each. Where that is not known yet (0), it is the same.
+    pub(super) fn beside(
+        self,
+        sequences: &[View],
+        gap_max: Option<Duration>,
+        nanos_per_token: u64,
+    ) -> Self {
+        let decodes = |view: &View| view.may_run() && view.held > 0 && view.pending() == 1;
+        let Some(gap_max) = gap_max.filter(|_| sequences.iter().any(decodes)) else {
+            return self;
+        };
+        let tokens = gap_max.as_nanos().checked_div(u128::from(nanos_per_token));
+        let tokens = tokens.map_or(usize::MAX, |tokens| tokens as usize);
+        Self {
+            prefill_tokens_max: self
+                .prefill_tokens_max
+                .min(tokens.max(BESIDE_DECODING_TOKENS_MIN)),
+            ..self
+        }
+    }
+}
+
 impl View {
     fn pending(self) -> usize {
         self.tokens - self.cached
@@ -72,6 +99,10 @@ pub(super) enum Decision {
 /// Part of the key/value memory that a sequence leaves free when it is admitted beside others, for
 /// all to grow into: without it the youngest would be evicted soon after being admitted.
 const GROWTH_SHARE: usize = 16;
+
+/// Prompt tokens that a step may have in any case: with fewer, reading the model's weights takes most of
+/// the time.
+const BESIDE_DECODING_TOKENS_MIN: usize = 64;
 
 /// Guessed tokens in one step, shared out evenly: many sequences use a device well by themselves, and a
 /// wrong guess costs as much as a token that counts.
@@ -378,5 +409,35 @@ mod tests {
         check(&[view(30, 29), view(31, 0)], &[Run(1), Keep]);
         check(&[view(64, 0)], &[Run(8)]);
         check(&[view(64, 63)], &[Run(1)]);
+    }
+
+    #[test]
+    fn while_others_decode_prompts_are_read_in_pieces_that_take_no_longer_than_a_gap() {
+        let limits = Limits {
+            prefill_tokens_max: 512,
+            ..LIMITS
+        };
+        let (reading, decoding) = (view(600, 100), view(9, 8));
+        let fresh = View {
+            held: 0,
+            ..view(9, 8)
+        };
+        let gap = Some(Duration::from_millis(100));
+        let most = |sequences: &[View], gap, nanos| {
+            limits.beside(sequences, gap, nanos).prefill_tokens_max
+        };
+        let both = [reading, decoding];
+        assert_eq!(most(&both, gap, 1_000_000), 100);
+        assert_eq!(most(&both, gap, 10_000_000), 64);
+        assert_eq!(most(&both, gap, 1_000), 512);
+        assert_eq!(most(&both, gap, 0), 512);
+        assert_eq!(most(&both, None, 1_000_000), 512);
+        for nobody in [
+            [reading, reading],
+            [reading, stalled(9, 8)],
+            [reading, fresh],
+        ] {
+            assert_eq!(most(&nobody, gap, 1_000_000), 512);
+        }
     }
 }

@@ -151,6 +151,11 @@ impl<K: KvMemory> Sequence<K> {
         self.submitted.elapsed().as_micros() as u64
     }
 
+    /// When it was submitted, if it still waits for its first step.
+    pub(super) fn waits_since(&self) -> Option<Instant> {
+        (!self.begun).then_some(self.submitted)
+    }
+
     /// Tokens of the answer so far.
     pub(super) fn answered(&self) -> usize {
         self.tokens.len() - self.prompt_len

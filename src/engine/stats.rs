@@ -37,6 +37,8 @@ pub struct EngineStats {
     /// Times a sequence lost its key/value memory, or its prefix in the cache, to make room for
     /// others.
     pub evictions: u64,
+    /// Jobs that ended because they had waited too long.
+    pub overdue: u64,
     /// From when a job was submitted to its first step, which a job that is not begun has not had.
     pub queue_times: Times,
     /// From when a job was submitted to the first token of its answer.

@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
     task::{Context, Wake, Waker},
     thread::{self, Thread},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use self::snapshots::Thawing;
@@ -37,6 +37,8 @@ pub(super) struct Engine<E: Executor> {
     pub(super) speculation: Speculation,
     pub(super) cache: PrefixCache<E::Kv>,
     kv_bytes_max: usize,
+    wait_max: Option<Duration>,
+    gap_max: Option<Duration>,
     /// Logits of the last step, one row for each sequence that wanted them.
     logits: Vec<f32>,
     work: Workspace,
@@ -87,6 +89,8 @@ impl<E: Executor> Engine<E> {
             speculation: options.speculation,
             cache: PrefixCache::new(options.cache_bytes_max),
             kv_bytes_max: options.kv_bytes_max,
+            wait_max: options.wait_max,
+            gap_max: options.gap_max,
             logits: Vec::new(),
             work: Workspace::default(),
             waker: Waker::from(Arc::new(Unpark(thread::current()))),
@@ -134,6 +138,7 @@ impl<E: Executor> Engine<E> {
     /// job comes or a reader reads or goes.
     pub(super) fn step(&mut self) -> bool {
         self.retire_abandoned();
+        self.retire_overdue();
         let resumed = self.thaw() | self.resume();
         let beginnings = self.beginnings();
         let mut plan = self.plan(&beginnings);
@@ -169,6 +174,31 @@ impl<E: Executor> Engine<E> {
         });
     }
 
+    /// Ends the jobs that have waited too long for their first step.
+    fn retire_overdue(&mut self) {
+        let Some(wait_max) = self.wait_max else {
+            return;
+        };
+        let (cache, overdue) = (&mut self.cache, &mut self.stats.overdue);
+        self.sequences.retain_mut(|sequence| {
+            let is_overdue = sequence
+                .waits_since()
+                .is_some_and(|since| since.elapsed() >= wait_max);
+            if is_overdue {
+                *overdue += 1;
+                sequence.finish(Finish::Overdue);
+                sequence.retire(cache);
+            }
+            !is_overdue
+        });
+    }
+
+    /// When the next job will have waited too long, if one waits.
+    pub(super) fn next_overdue(&self) -> Option<Instant> {
+        let first = self.sequences.iter().find_map(Sequence::waits_since)?;
+        first.checked_add(self.wait_max?)
+    }
+
     fn plan(&self, beginnings: &[Option<Beginning>]) -> Vec<Decision> {
         let view = |(sequence, beginning): (&Sequence<E::Kv>, &Option<Beginning>)| {
             sequence.view(match *beginning {
@@ -177,7 +207,9 @@ impl<E: Executor> Engine<E> {
             })
         };
         let views: Vec<_> = self.sequences.iter().zip(beginnings).map(view).collect();
-        scheduler::plan(&self.limits, &views)
+        let nanos_per_token = self.stats.nanos_per_prefilled_token;
+        let limits = self.limits.beside(&views, self.gap_max, nanos_per_token);
+        scheduler::plan(&limits, &views)
     }
 
     fn evict(&mut self, plan: &[Decision]) {

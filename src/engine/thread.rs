@@ -145,10 +145,8 @@ fn serve<E: Executor>(engine: &mut Engine<E>, inbox: &Inbox, stats: &watch::Send
         if engine.is_empty() && (orphaned || deadline.is_some()) {
             return;
         }
-        match deadline {
-            Some(deadline) => {
-                thread::park_timeout(deadline.saturating_duration_since(Instant::now()));
-            }
+        match deadline.into_iter().chain(engine.next_overdue()).min() {
+            Some(at) => thread::park_timeout(at.saturating_duration_since(Instant::now())),
             None => thread::park(),
         }
     }

@@ -11,6 +11,7 @@ mod lark;
 mod matching;
 mod quoted;
 mod regular;
+mod rules;
 mod schema;
 mod spec;
 mod spellings;

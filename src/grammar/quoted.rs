@@ -1,7 +1,8 @@
-//! Regular expressions → those of the same texts inside of a JSON text, where some characters are escaped.
+//! Regular expressions → those of the same texts as they are written: inside of a JSON text some characters are
+//! escaped.
 
 use regex_syntax::{
-    hir::{Class, ClassUnicode, ClassUnicodeRange, Hir, HirKind, Repetition},
+    hir::{Class, ClassUnicode, ClassUnicodeRange, Dot, Hir, HirKind, Look, Repetition},
     parse,
 };
 use serde_json::Value;
@@ -23,13 +24,63 @@ pub(super) fn parsed(expression: &str) -> Result<Hir, GrammarError> {
     })
 }
 
-/// The grammar of what an expression matches as a whole, as it is written inside of a JSON text.
+/// How a text is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Writing {
+    /// As it is.
+    Bare,
+    /// As inside of a JSON text.
+    Json,
+}
+
+/// What an expression matches, as it is written, for a grammar.
 ///
 /// # Errors
 /// When it has what no grammar can have.
-pub(super) fn grammar(expression: Hir) -> Result<String, GrammarError> {
-    let expression = quoted(expression)?.to_string().replace('/', "\\/");
-    Ok(format!("start: /{expression}/\n"))
+pub(super) fn source(expression: Hir, writing: Writing) -> Result<String, GrammarError> {
+    let quoted = quoted(expression.clone())?;
+    let expression = match writing {
+        Writing::Bare => expression,
+        Writing::Json => quoted,
+    };
+    let source = expression.to_string().replace('/', "\\/");
+    let source = source.replace('\n', "\\n").replace('\r', "\\r");
+    Ok(format!("/{source}/"))
+}
+
+/// The texts in which an expression finds something, as a schema's `pattern` is meant: what comes before and
+/// after may be anything, but where `^` and `$` stand at the ends.
+pub(super) fn found(expression: Hir) -> Hir {
+    let mut parts = match expression.into_kind() {
+        HirKind::Alternation(parts) => {
+            return Hir::alternation(parts.into_iter().map(found).collect());
+        }
+        HirKind::Capture(capture) => return found(*capture.sub),
+        HirKind::Concat(parts) => parts,
+        HirKind::Empty => Vec::new(),
+        HirKind::Literal(literal) => vec![Hir::literal(literal.0)],
+        HirKind::Class(class) => vec![Hir::class(class)],
+        HirKind::Look(look) => vec![Hir::look(look)],
+        HirKind::Repetition(repetition) => vec![Hir::repetition(repetition)],
+    };
+    let is = |part: Option<&Hir>, wanted: Look| matches!(part.map(Hir::kind), Some(HirKind::Look(look)) if *look == wanted);
+    let any = || {
+        Hir::repetition(Repetition {
+            min: 0,
+            max: None,
+            greedy: true,
+            sub: Box::new(Hir::dot(Dot::AnyChar)),
+        })
+    };
+    match is(parts.first(), Look::Start) {
+        true => drop(parts.remove(0)),
+        false => parts.insert(0, any()),
+    }
+    match is(parts.last(), Look::End) {
+        true => drop(parts.pop()),
+        false => parts.push(any()),
+    }
+    Hir::concat(parts)
 }
 
 /// Escapes what an expression matches.

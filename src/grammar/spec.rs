@@ -1,10 +1,16 @@
 //! What an answer, or a part of it, must look like: a description that is compiled once and hashed.
 
-use llguidance::api::{GrammarWithLexer, TopLevelGrammar};
+use llguidance::api::TopLevelGrammar;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-use super::{GrammarError, lark, quoted, regular, schema, tagged::Tagged};
+use super::{
+    GrammarError,
+    quoted::{self, Writing},
+    regular::{self, Terminals},
+    rules::Rules,
+    tagged::Tagged,
+};
 use crate::{dialect::Wrapper, tokenizer::Tokenizer};
 
 /// A description of what is to be generated, and from where on.
@@ -43,20 +49,33 @@ pub enum Form {
 pub enum TextForm {
     /// What this regular expression matches as a whole.
     Regex(String),
-    /// What this grammar admits, in llguidance's variant of Lark, if no rule in it needs itself.
+    /// What this grammar admits, in llguidance's variant of Lark; where it nests, not to any depth.
     Lark(String),
 }
 
 impl TextForm {
     /// The grammar of such texts as JSON writes them.
-    fn quoted(&self) -> Result<String, GrammarError> {
+    pub(super) fn quoted(&self) -> Result<String, GrammarError> {
+        let Terminals { lines, whole } = self.terminals(Writing::Json, "T")?;
+        Ok(format!("start: {whole}\n{lines}"))
+    }
+
+    /// The terminal of such texts, with others that it consists of, whose names have this beginning.
+    pub(super) fn terminals(
+        &self,
+        writing: Writing,
+        prefix: &str,
+    ) -> Result<Terminals, GrammarError> {
         match self {
-            Self::Regex(expression) => quoted::grammar(quoted::parsed(expression)?),
-            Self::Lark(definition) => quoted::grammar(regular::expression(definition)?),
+            Self::Regex(expression) => Ok(Terminals {
+                lines: String::new(),
+                whole: quoted::source(quoted::parsed(expression)?, writing)?,
+            }),
+            Self::Lark(definition) => regular::terminals(definition, writing, prefix),
         }
     }
 
-    fn source(&self) -> &str {
+    pub(super) fn source(&self) -> &str {
         match self {
             Self::Regex(source) | Self::Lark(source) => source,
         }
@@ -162,9 +181,6 @@ pub struct Call {
     pub after: String,
 }
 
-/// Calls up to which a grammar counts them: rules grow with the number.
-const COUNTED_MAX: u64 = 64;
-
 /// Where a grammar begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Start {
@@ -190,15 +206,6 @@ pub enum Start {
 
 /// Models leave blank lines behind their thoughts.
 const LEAD: &str = "LEAD: /[\\x20\\x0A]{1,4}/\n";
-
-/// Adds what admits any text, without control tokens; returns how rules name it.
-pub(super) fn text(rules: &mut String) -> &'static str {
-    const TEXT: &str = "TEXT: /(.|\\n)+/\n";
-    if !rules.contains(TEXT) {
-        rules.push_str(TEXT);
-    }
-    "TEXT"
-}
 
 impl Spec {
     /// A digest of all that is compiled.
@@ -232,144 +239,24 @@ impl Spec {
 
     /// The grammar as llguidance takes it.
     pub(super) fn grammar(&self, tokenizer: &Tokenizer) -> Result<TopLevelGrammar, GrammarError> {
-        let mut grammars = Vec::new();
-        let mut rules = String::new();
+        let mut rules = Rules::new(tokenizer);
         let start = match &self.shape {
-            Shape::Form(form) => named(form, tokenizer, &mut grammars, &mut rules)?,
-            Shape::Calls(calls) => of_calls(calls, tokenizer, &mut grammars, &mut rules)?,
+            Shape::Form(form) => rules.form(form)?,
+            Shape::Calls(calls) => rules.calls(calls)?,
         };
         let lead = match &self.start {
             Start::AfterThoughts { .. } | Start::Behind => {
-                rules.push_str(LEAD);
+                rules.add_lines(LEAD);
                 "LEAD? "
             }
             Start::AfterMessage { open, close } => {
-                let (open, close) = (literal(open, tokenizer), literal(close, tokenizer));
-                let text = text(&mut rules);
-                rules.push_str(&format!("lead: {open} {text}? {close}\n"));
+                let (open, close) = (rules.literal(open), rules.literal(close));
+                let text = rules.text();
+                rules.add_lines(&format!("lead: {open} {text}? {close}\n"));
                 "lead? "
             }
             Start::Now => "",
         };
-        let lark = format!("start: {lead}{start}\n{rules}");
-        grammars.insert(0, GrammarWithLexer::from_lark(lark));
-        Ok(TopLevelGrammar {
-            grammars,
-            max_tokens: None,
-        })
+        Ok(rules.whole(&format!("{lead}{start}")))
     }
-}
-
-/// Adds what a form takes to the grammars and rules; returns how rules name it.
-pub(super) fn named(
-    form: &Form,
-    tokenizer: &Tokenizer,
-    grammars: &mut Vec<GrammarWithLexer>,
-    rules: &mut String,
-) -> Result<String, GrammarError> {
-    let mut grammar = match form {
-        Form::Tagged(tagged) => return tagged.rules(tokenizer, grammars, rules),
-        Form::Schema(value) => GrammarWithLexer::from_json_schema(schema::prepare(value)?),
-        Form::Lark(text) => {
-            lark::refuse_forbidden(text)?;
-            GrammarWithLexer::from_lark(text.clone())
-        }
-        Form::Keyed(_, text) => GrammarWithLexer::from_lark(text.quoted()?),
-    };
-    let name = format!("form_{}", grammars.len());
-    grammar.name = Some(name.clone());
-    grammars.push(grammar);
-    Ok(match form {
-        Form::Keyed(key, _) => {
-            let before = format!("{{{}: \"", Value::from(key.as_str()));
-            let before = Value::from(before);
-            format!("{before} @{name} \"\\\"}}\"")
-        }
-        _ => format!("@{name}"),
-    })
-}
-
-fn of_calls(
-    calls: &Calls,
-    tokenizer: &Tokenizer,
-    grammars: &mut Vec<GrammarWithLexer>,
-    rules: &mut String,
-) -> Result<String, GrammarError> {
-    let mut choices = Vec::new();
-    for call in &calls.calls {
-        let arguments = named(&call.arguments, tokenizer, grammars, rules)?;
-        let (before, after) = (
-            literal(&call.before, tokenizer),
-            literal(&call.after, tokenizer),
-        );
-        choices.push(format!("{before} {arguments} {after}"));
-    }
-    if choices.is_empty() {
-        return Err(GrammarError::whole("there is nothing to call"));
-    }
-    rules.push_str(&format!("call: {}\n", choices.join("\n    | ")));
-    if !calls.id.is_empty() {
-        rules.push_str(&format!("{ID}: /{}/\n", calls.id));
-    }
-    let more = format!("({} call)", literal(&calls.between, tokenizer));
-    let more = match calls.most {
-        Some(0 | 1) => String::new(),
-        Some(most) if most <= COUNTED_MAX => format!("{more}{{0,{}}}", most - 1),
-        Some(_) | None => format!("{more}*"),
-    };
-    let (opening, closing) = (
-        literal(&calls.opening, tokenizer),
-        literal(&calls.closing, tokenizer),
-    );
-    Ok(format!("{opening} call {more} {closing}"))
-}
-
-/// How rules name what a model makes up.
-const ID: &str = "ID";
-
-/// A text as rules spell it: control tokens by their ids, the rest quoted.
-pub(super) fn literal(text: &str, tokenizer: &Tokenizer) -> String {
-    let mut parts = Vec::new();
-    let mut rest = text;
-    while !rest.is_empty() {
-        match first_control(rest, tokenizer) {
-            Some((start, spelling)) => {
-                parts.extend(quoted(&rest[..start]));
-                if let Some(id) = tokenizer.token_id(&spelling) {
-                    parts.push(format!("<[{id}]>"));
-                }
-                rest = &rest[start + spelling.len()..];
-            }
-            None => {
-                parts.extend(quoted(rest));
-                rest = "";
-            }
-        }
-    }
-    parts.join(" ")
-}
-
-/// Ids within are named, all else is quoted.
-fn quoted(text: &str) -> Vec<String> {
-    let quoted = |text: &str| (!text.is_empty()).then(|| Value::from(text).to_string());
-    let mut parts = Vec::new();
-    for (number, text) in text.split(Wrapper::ID).enumerate() {
-        parts.extend((number > 0).then(|| ID.to_owned()));
-        parts.extend(quoted(text));
-    }
-    parts
-}
-
-/// Whether a text spells a control token.
-pub(super) fn has_control(text: &str, tokenizer: &Tokenizer) -> bool {
-    first_control(text, tokenizer).is_some()
-}
-
-/// The first control token that a text spells, the longest where several begin.
-fn first_control(text: &str, tokenizer: &Tokenizer) -> Option<(usize, String)> {
-    let spellings = tokenizer.control_spellings();
-    let found = spellings.iter().filter(|spelling| !spelling.is_empty());
-    let found = found.filter_map(|spelling| Some((text.find(spelling.as_str())?, spelling)));
-    let first = found.min_by_key(|(start, spelling)| (*start, usize::MAX - spelling.len()))?;
-    Some((first.0, first.1.clone()))
 }

@@ -123,11 +123,12 @@ impl ApiError {
         let status = match failure {
             Failure::Server => StatusCode::INTERNAL_SERVER_ERROR,
             Failure::ShuttingDown | Failure::Storage => StatusCode::SERVICE_UNAVAILABLE,
+            Failure::Overdue => StatusCode::TOO_MANY_REQUESTS,
         };
         Self {
             status,
             error: outbound::failure(failure),
-            retry_after: None,
+            retry_after: (failure == Failure::Overdue).then_some(CROWDED_RETRY_AFTER),
         }
     }
 

@@ -201,7 +201,7 @@ const GAUGES: [Figure<usize>; 5] = [
     }),
 ];
 
-const COUNTERS: [Figure<u64>; 10] = [
+const COUNTERS: [Figure<u64>; 11] = [
     ("steps", "Steps of the engine", |s| s.steps),
     ("prefilled_tokens", "Tokens read as prompts", |s| {
         s.prefilled_tokens
@@ -223,6 +223,11 @@ const COUNTERS: [Figure<u64>; 10] = [
         "evictions",
         "Sequences that lost their memory to others",
         |s| s.evictions,
+    ),
+    (
+        "queue_timeouts",
+        "Requests that ended because they had waited for --queue-timeout",
+        |s| s.overdue,
     ),
     (
         "cache_hits",

@@ -16,6 +16,7 @@ mod pasts;
 mod prepare;
 mod prompt;
 mod reader;
+mod recent;
 mod recording;
 mod run;
 mod running;
@@ -183,6 +184,7 @@ impl Service {
     pub async fn delete(&self, caller: &Caller, id: ResponseId) -> Result<(), LogError> {
         let access = past::readable(caller);
         self.log.delete(access, past::session_of(id)).await?;
+        self.pasts.forget(past::session_of(id));
         self.forget_snapshot(id).await;
         Ok(())
     }

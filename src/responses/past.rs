@@ -1,5 +1,7 @@
 //! What came before a turn that continues a response, as the log has it.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 
 use super::{CreateError, Service, pasts::Known};
@@ -44,6 +46,8 @@ pub(super) struct Past {
     pub(super) before: Vec<Item>,
     /// What it answered.
     pub(super) answer: Vec<Item>,
+    /// Its prompt as the template wrote it, if that is known.
+    pub(super) prompt: Option<Arc<str>>,
 }
 
 impl Past {
@@ -56,9 +60,11 @@ impl Past {
         let Service { log, pasts, .. } = service;
         let (id, access) = (session_of(id), continuable(caller));
         let own = log.own_turn(&access, id).map_err(refusal_of)?;
-        let known = match own.record.previous.and_then(|id| pasts.get(id)) {
-            Some(before) => Known::after(&before, &own)?,
-            None => None,
+        let before = own.record.previous.map(|id| pasts.get(id));
+        let known = match before {
+            None => Known::after(None, &own)?,
+            Some(Some(before)) => Known::after(Some(&before), &own)?,
+            Some(None) => None,
         };
         let known = match known {
             Some(known) => known,
@@ -74,6 +80,7 @@ impl Past {
             },
             before: known.before.clone(),
             answer: known.answer.clone(),
+            prompt: pasts.prompt(id),
         };
         pasts.keep(known);
         Ok(past)
@@ -115,13 +122,13 @@ impl Known {
         })
     }
 
-    /// What leads to a response whose turn continues this one; nothing if its tokens go on from
-    /// elsewhere.
-    fn after(before: &Self, own: &OwnTurn) -> Result<Option<Self>, CreateError> {
-        let mut tokens = match own.fork {
-            None => Vec::new(),
-            Some(fork) if fork == before.end => before.tokens.clone(),
-            Some(_) => return Ok(None),
+    /// What leads to a response whose turn continues this one, or none; nothing if its tokens go on
+    /// from elsewhere.
+    fn after(before: Option<&Self>, own: &OwnTurn) -> Result<Option<Self>, CreateError> {
+        let mut tokens = match (own.fork, before) {
+            (None, _) => Vec::new(),
+            (Some(fork), Some(before)) if fork == before.end => before.tokens.clone(),
+            (Some(_), _) => return Ok(None),
         };
         tokens.extend_from_slice(&own.tokens);
         let (input, answer) = items(&own.turn)?;
@@ -131,9 +138,12 @@ impl Known {
                 events: own.record.end_events,
             },
             tokens,
-            before: [&before.before, &before.answer, &input]
-                .map(Vec::as_slice)
-                .concat(),
+            before: match before {
+                Some(before) => [&before.before, &before.answer, &input]
+                    .map(Vec::as_slice)
+                    .concat(),
+                None => input,
+            },
             answer,
         }))
     }

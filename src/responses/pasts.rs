@@ -1,15 +1,13 @@
-//! Conversations that were continued lately: what leads to a stored response never changes, so that the
-//! next turn of a line reads one session and not all of them.
+//! Conversations of late: what leads to a stored response never changes, so that the next turn of a line
+//! reads one session and not all of them, and renders what is new and not all that its parent rendered.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::recent::Recent;
 use crate::{
     conversation::Item,
     id::TokenId,
-    limits::PAST_TOKENS_KEPT_MAX,
+    limits::{PAST_PROMPT_BYTES_KEPT_MAX, PAST_TOKENS_KEPT_MAX},
     session::{ForkPoint, SessionId},
 };
 
@@ -27,73 +25,81 @@ pub(super) struct Known {
 }
 
 /// What is known of stored responses, by their sessions; memory of this process only.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Pasts {
-    kept: Mutex<Kept>,
+    known: Mutex<Recent<Known>>,
+    prompts: Mutex<Recent<str>>,
 }
 
-#[derive(Debug, Default)]
-struct Kept {
-    by_session: HashMap<SessionId, Arc<Known>>,
-    oldest_first: VecDeque<SessionId>,
-    /// Tokens of all of them, which tell how large they are.
-    tokens: usize,
+impl Default for Pasts {
+    fn default() -> Self {
+        Self {
+            known: Mutex::new(Recent::new(PAST_TOKENS_KEPT_MAX)),
+            prompts: Mutex::new(Recent::new(PAST_PROMPT_BYTES_KEPT_MAX)),
+        }
+    }
 }
 
 impl Pasts {
     /// What is known of a response.
     pub(super) fn get(&self, session: SessionId) -> Option<Arc<Known>> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.by_session.get(&session).map(Arc::clone)
+        locked(&self.known).get(session)
     }
 
     /// Keeps what is known of a response; the oldest give way.
     pub(super) fn keep(&self, known: Known) {
         let (session, tokens) = (known.end.parent, known.tokens.len());
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.by_session.contains_key(&session) {
-            return;
-        }
-        kept.by_session.insert(session, Arc::new(known));
-        kept.oldest_first.push_back(session);
-        kept.tokens += tokens;
-        while kept.tokens > PAST_TOKENS_KEPT_MAX
-            && let Some(oldest) = kept.oldest_first.pop_front()
-        {
-            if let Some(dropped) = kept.by_session.remove(&oldest) {
-                kept.tokens -= dropped.tokens.len();
-            }
-        }
+        locked(&self.known).keep(session, Arc::new(known), tokens);
     }
+
+    /// The prompt of a response as its template wrote it.
+    pub(super) fn prompt(&self, session: SessionId) -> Option<Arc<str>> {
+        locked(&self.prompts).get(session)
+    }
+
+    /// Keeps the prompt of a response; the oldest give way.
+    pub(super) fn keep_prompt(&self, session: SessionId, text: &str) {
+        locked(&self.prompts).keep(session, text.into(), text.len());
+    }
+
+    /// Keeps nothing more of a response.
+    pub(super) fn forget(&self, session: SessionId) {
+        locked(&self.known).forget(session);
+        locked(&self.prompts).forget(session);
+    }
+}
+
+fn locked<T: ?Sized>(recent: &Mutex<Recent<T>>) -> MutexGuard<'_, Recent<T>> {
+    recent.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn id(n: u8) -> SessionId {
+        SessionId([n; 16])
+    }
+
     #[test]
-    fn the_oldest_give_way_when_there_are_too_many_tokens() {
+    fn nothing_is_left_of_what_is_forgotten() {
         let pasts = Pasts::default();
-        let id = |n: u8| SessionId([n; 16]);
-        let known = |n: u8, tokens: usize| Known {
+        let known = Known {
             end: ForkPoint {
-                parent: id(n),
+                parent: id(1),
                 events: 3,
             },
-            tokens: vec![7; tokens],
+            tokens: vec![7; 5],
             before: Vec::new(),
             answer: Vec::new(),
         };
-        pasts.keep(known(1, PAST_TOKENS_KEPT_MAX / 2));
-        pasts.keep(known(1, 1));
-        pasts.keep(known(2, PAST_TOKENS_KEPT_MAX / 2));
-        let there = || [1, 2, 3].map(|n| pasts.get(id(n)).is_some());
-        assert_eq!(there(), [true, true, false]);
-        pasts.keep(known(3, 1));
-        assert_eq!(there(), [false, true, true]);
-        // Too large to be kept at all.
-        pasts.keep(known(4, PAST_TOKENS_KEPT_MAX + 1));
-        assert!(pasts.get(id(4)).is_none());
-        assert_eq!(pasts.kept.lock().unwrap().tokens, 0);
+        pasts.keep(known);
+        pasts.keep_prompt(id(1), "<user>Hi.");
+        pasts.keep_prompt(id(2), "<user>Ho.");
+        assert_eq!(pasts.prompt(id(1)).as_deref(), Some("<user>Hi."));
+        pasts.forget(id(1));
+        pasts.forget(id(3));
+        assert!(pasts.get(id(1)).is_none() && pasts.prompt(id(1)).is_none());
+        assert_eq!(pasts.prompt(id(2)).as_deref(), Some("<user>Ho."));
     }
 }

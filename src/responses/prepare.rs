@@ -101,6 +101,7 @@ pub(super) fn prepare(
             service.lines.find(&service.log, line, &prompt.tokens)
         }
     };
+    keep_prompt(service, &record, &prompt);
     let session = beginning(&record, owner, past.as_ref(), &prompt, fork);
     let cache_scope = cache_scope(caller);
     let snapshots = model.snapshots.as_ref();
@@ -155,6 +156,16 @@ fn beginning(
         shared: shared.unwrap_or(0),
         rebuilt: prompt.rebuilt,
         head_digest: prompt.head_digest,
+    }
+}
+
+/// The turn that goes on from this one needs its prompt again.
+fn keep_prompt(service: &Service, record: &Record, prompt: &Prompt) {
+    if let Some(text) = &prompt.text
+        && record.turn.store
+    {
+        let session = past::session_of(record.id);
+        service.pasts.keep_prompt(session, text);
     }
 }
 

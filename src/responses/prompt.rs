@@ -1,6 +1,6 @@
 //! A conversation → the tokens of its prompt.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 use jiff::{Timestamp, tz::TimeZone};
 use sha2::{Digest as _, Sha256};
@@ -31,6 +31,8 @@ pub(super) struct Prompt {
     /// What leads it, as the log keeps it.
     pub(super) head: String,
     pub(super) head_digest: [u8; 32],
+    /// As the template wrote it, if one did.
+    pub(super) text: Option<String>,
 }
 
 impl Prompt {
@@ -49,6 +51,7 @@ impl Prompt {
                 rebuilt: None,
                 head_digest: Sha256::digest(&head).into(),
                 head,
+                text: None,
             });
         }
         let items = match past {
@@ -111,6 +114,7 @@ impl Conversation<'_> {
             rebuilt,
             head,
             head_digest,
+            text: Some(text_of(&pieces)),
         })
     }
 
@@ -164,14 +168,10 @@ impl Conversation<'_> {
             head_digest,
         };
         continuation::may_fork(parent, record.forkable, next)?;
-        let then = past.created_at().ok_or(Rebuild::Rendering)?;
-        let before = window::without(&past.before, left_out);
-        let prompt = self.render(&before, then);
-        let prompt: String = prompt
-            .map_err(|_| Rebuild::Rendering)?
-            .iter()
-            .map(PromptPiece::text)
-            .collect();
+        let prompt: Arc<str> = match &past.prompt {
+            Some(text) => Arc::clone(text),
+            None => self.rendered_then(past, left_out)?.into(),
+        };
         let end_tokens = model.end_tokens.iter();
         let end_texts = end_tokens.map(|&id| model.tokenizer.token_text(id));
         let end_texts: Vec<String> = end_texts.filter(|text| !text.is_empty()).collect();
@@ -183,6 +183,16 @@ impl Conversation<'_> {
             shown: &shown,
         };
         continuation::added(parent, pieces, &end_texts)
+    }
+
+    /// The prompt of the parent, rendered once more.
+    fn rendered_then(&self, past: &Past, left_out: usize) -> Result<String, Rebuild> {
+        let then = past.created_at().ok_or(Rebuild::Rendering)?;
+        let before = window::without(&past.before, left_out);
+        let pieces = self.render(&before, then);
+        pieces
+            .map(|pieces| text_of(&pieces))
+            .map_err(|_| Rebuild::Rendering)
     }
 
     fn render(&self, items: &[Item], now: Timestamp) -> Result<Vec<PromptPiece>, CreateError> {
@@ -204,6 +214,10 @@ impl Conversation<'_> {
             }
         })
     }
+}
+
+fn text_of(pieces: &[PromptPiece]) -> String {
+    pieces.iter().map(PromptPiece::text).collect()
 }
 
 /// The tokens of a prompt that no template makes.

@@ -202,6 +202,7 @@ async fn accepted(tokens: &mut TokenStream) -> Result<Warmth, CreateError> {
             thawed_tokens: thawed_tokens as u64,
         }),
         Some(TokenEvent::Finished(Finish::Cancelled)) => Err(CreateError::ShuttingDown),
+        Some(TokenEvent::Finished(Finish::Overdue)) => Err(CreateError::Busy),
         other => Err(CreateError::Broken(format!(
             "the engine begins a job with {other:?}"
         ))),
@@ -395,6 +396,7 @@ fn ending_of(finish: Finish) -> Ending {
         Finish::MaxTokens => Ending::MaxTokens,
         Finish::ContextFull => Ending::ContextFull,
         Finish::Cancelled => Ending::Failed(Failure::ShuttingDown),
+        Finish::Overdue => Ending::Failed(Failure::Overdue),
         Finish::Failed(reason) => {
             tracing::error!(reason, "the engine failed");
             Ending::Failed(Failure::Server)

@@ -104,7 +104,10 @@ pub fn item(item: &OutputItem) -> wire::OutputItem {
 pub fn failure(failure: Failure) -> ErrorObject {
     ErrorObject {
         message: failure_text(failure).to_owned(),
-        kind: "server_error",
+        kind: match failure {
+            Failure::Server | Failure::ShuttingDown | Failure::Storage => "server_error",
+            Failure::Overdue => "rate_limit_error",
+        },
         param: None,
         code: Some(failure_code(failure)),
     }
@@ -114,6 +117,7 @@ fn failure_code(failure: Failure) -> &'static str {
     match failure {
         Failure::Server | Failure::ShuttingDown => "server_error",
         Failure::Storage => "storage_unavailable",
+        Failure::Overdue => "rate_limit_exceeded",
     }
 }
 
@@ -122,6 +126,9 @@ fn failure_text(failure: Failure) -> &'static str {
         Failure::Server => "The server had an error while generating the response.",
         Failure::ShuttingDown => "The server is shutting down.",
         Failure::Storage => "The response could not be stored.",
+        Failure::Overdue => {
+            "The server had no time for the request while it might wait; try again later."
+        }
     }
 }
 

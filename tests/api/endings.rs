@@ -180,3 +180,39 @@ async fn not_begun_because_all_places_are_taken() {
         assert_eq!(refused["type"], "rate_limit_error");
     }
 }
+
+#[tokio::test]
+async fn not_begun_because_it_waited_too_long() {
+    let mut model = Script::new("scripted", |_| "x".repeat(20_000))
+        .executor(|executor| executor.step_delay(Duration::from_millis(5)));
+    model.engine.running_max = 1;
+    model.engine.wait_max = Some(Duration::from_millis(100));
+    let app = Setup::of(model).start().await;
+    let mut first = app.stream(json!({"input": "x"})).await;
+    first.until("response.output_text.delta").await;
+    let chat = json!({"model": "scripted", "messages": [{"role": "user", "content": "x"}]});
+    let (whole, streamed, chat) = tokio::join!(
+        app.create(json!({"input": "x"})),
+        async { app.stream(json!({"input": "x"})).await.all().await },
+        app.post("/v1/chat/completions", &chat),
+    );
+    for refused in [whole, chat] {
+        assert_eq!(refused.headers()["retry-after"], "1");
+        let refused = error(refused, 429).await;
+        assert_eq!(refused["code"], "rate_limit_exceeded");
+        assert_eq!(refused["type"], "rate_limit_error");
+    }
+    let failed = streamed.last().expect("an event");
+    assert_eq!(failed["type"], "response.failed");
+    assert_eq!(failed["response"]["error"]["code"], "rate_limit_exceeded");
+    // The engine tells its numbers after the step in which it ends them.
+    let counted = "stemma_queue_timeouts_total{model=\"scripted\"} 3";
+    let begun = Instant::now();
+    loop {
+        let metrics = app.get("/metrics").await.text().await.expect("text");
+        if metrics.contains(counted) {
+            return;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{metrics}");
+    }
+}

@@ -1,4 +1,5 @@
-//! Power cuts: a store on a loop-mounted image, whose copy is what a disk would hold.
+//! Power cuts: a store on a loop-mounted image, whose copy is what a disk would hold. The file system is stopped
+//! before it is copied, because one that goes on while it is copied is of several moments.
 
 use std::{
     ffi::OsStr,
@@ -28,10 +29,15 @@ fn run(program: &str, args: &[&dyn AsRef<OsStr>]) -> Result<(), String> {
     }
 }
 
+/// The source of a program that stops a file system.
+const SHUTDOWN: &str = include_str!("shutdown.c");
+
 /// A mounted image of a journaled file system.
 pub(super) struct Disk {
     pub(super) at: PathBuf,
     image: PathBuf,
+    /// The program that stops it.
+    shutdown: PathBuf,
 }
 
 impl Disk {
@@ -41,20 +47,29 @@ impl Disk {
             .set_len(192 << 20)
             .unwrap();
         run("mkfs.ext4", &[&"-q", &"-F", &image])?;
-        Self::mount(image, at)
+        let (source, shutdown) = (image.with_extension("c"), image.with_extension("shutdown"));
+        fs::write(&source, SHUTDOWN).unwrap();
+        run("cc", &[&"-o", &shutdown, &source])?;
+        Self::mount(image, at, shutdown)
     }
 
-    fn mount(image: PathBuf, at: PathBuf) -> Result<Self, String> {
+    fn mount(image: PathBuf, at: PathBuf, shutdown: PathBuf) -> Result<Self, String> {
         fs::create_dir_all(&at).unwrap();
         run("mount", &[&"-o", &"loop", &image, &at])?;
-        Ok(Self { at, image })
+        Ok(Self {
+            at,
+            image,
+            shutdown,
+        })
     }
 
     /// Cuts the power: mounts, in this disk's stead, what has reached its image by now.
     pub(super) fn cut(self, copy: PathBuf, at: PathBuf) -> Result<Self, String> {
+        run(&self.shutdown.to_string_lossy(), &[&self.at])?;
         fs::copy(&self.image, &copy).unwrap();
+        let shutdown = self.shutdown.clone();
         drop(self);
-        Self::mount(copy, at)
+        Self::mount(copy, at, shutdown)
     }
 }
 

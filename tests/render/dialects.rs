@@ -6,7 +6,7 @@ use jiff::ZonedDateTime;
 use serde_json::{Map, Value};
 use stemma::{
     conversation::Piece,
-    dialect::{Description, Family, Reading, Thinking, Wrapper},
+    dialect::{Description, Family, Reading, Texts, Thinking, Wrapper},
     template::ChatTemplate,
 };
 
@@ -164,9 +164,11 @@ fn is_wrapped(description: &Description, answer: &str, turned: &Turned, shown: u
         return true;
     };
     // Mistral's models make up ids. Reka's template leaves out a line end and writes other escapes; Step's,
-    // Ling's and Laguna's leave out line ends as well. Harmony's shows calls otherwise than its models write
-    // them, and Kimi's shows any id.
+    // Ling's and Laguna's leave out line ends as well, DeepSeek's adds one, and LFM 2.5's has texts in single
+    // quotes. Harmony's shows calls otherwise than its models write them, and Kimi's shows any id.
     let loose = [
+        "\">\n\n</",
+        "='",
         "</tool_call><tool_call>",
         "</arg_value><arg_key>",
         "\n\n</tool_call>",
@@ -198,15 +200,25 @@ fn wrapped_arguments(wrapper: &Wrapper, json: &str) -> Option<String> {
     };
     let arguments: Map<String, Value> = serde_json::from_str(json).expect(json);
     let argument = |(key, value): (&String, &Value)| {
-        let value = match value {
-            Value::String(text) => text.clone(),
-            Value::Number(number) if number.is_i64() => number.to_string(),
+        let [open, close] = Texts::CDATA;
+        let (between, value) = match value {
+            Value::String(text) => {
+                let between = tags.before_text.unwrap_or(tags.before_value);
+                let is_marked = text.contains(['<', '&', '\n']);
+                match tags.texts {
+                    Texts::Cdata if is_marked => (between, format!("{open}{text}{close}")),
+                    Texts::Bare | Texts::Cdata => (between, text.clone()),
+                    Texts::Json => (between, value.to_string()),
+                }
+            }
+            Value::Number(number) if number.is_i64() => (tags.before_value, number.to_string()),
             _ => return None,
         };
-        let (before, between) = (tags.before_key, tags.before_value);
+        let before = tags.before_key;
         Some(format!("{before}{key}{between}{value}{}", tags.after_value))
     };
-    arguments.iter().map(argument).collect()
+    let arguments: Vec<String> = arguments.iter().map(argument).collect::<Option<_>>()?;
+    Some(arguments.join(tags.between))
 }
 
 /// Whether a text is there, with some id wherever it may have any.

@@ -61,6 +61,7 @@ const ON_LINES: Wrapper = Wrapper {
         before_key: "<arg_key>",
         before_value: "</arg_key>\n<arg_value>",
         after_value: "</arg_value>\n",
+        ..ArgumentTags::PLAIN
     }),
     ..Wrapper::PLAIN
 };
@@ -72,6 +73,7 @@ const ON_ONE_LINE: Wrapper = Wrapper {
         before_key: "<arg_key>",
         before_value: "</arg_key><arg_value>",
         after_value: "</arg_value>",
+        ..ArgumentTags::PLAIN
     }),
     ..ON_LINES
 };
@@ -87,6 +89,7 @@ const HUNYUAN_WRAPPER: Wrapper = Wrapper {
         before_key: "<arg_key:opensource>",
         before_value: "</arg_key:opensource>\n<arg_value:opensource>",
         after_value: "</arg_value:opensource>\n",
+        ..ArgumentTags::PLAIN
     }),
     ..Wrapper::PLAIN
 };

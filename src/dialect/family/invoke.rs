@@ -1,6 +1,6 @@
 //! MiniMax M2, DeepSeek V3.2 and V4, MiniCPM 5: tags with a `name` attribute for the call and for each argument.
 
-use super::{ArgumentTags, Syntax, Wrapper};
+use super::{ArgumentTags, Syntax, Texts, Wrapper};
 use crate::dialect::syntax::{
     named::{Head, name_before},
     parameters::{TaggedCalls, Tags},
@@ -31,8 +31,12 @@ pub(super) const DSML: Syntax = Syntax {
         Box::new(TaggedCalls::new(tags, false))
     },
     tokens: &["｜DSML｜"],
-    // Each argument says whether it is text.
-    wrapper: |_| None,
+    wrapper: |source| {
+        Some(match source.contains("function_calls>") {
+            true => DSML_WRAPPER,
+            false => DSML_TOOLS_WRAPPER,
+        })
+    },
     ..MINIMAX
 };
 
@@ -41,8 +45,7 @@ pub(super) const MINICPM: Syntax = Syntax {
     markers: &[MINICPM_FUNCTION],
     behind: |_| Box::new(TaggedCalls::new(MINICPM_TAGS, true)),
     tokens: &["<function", "</function>", "<param", "</param>"],
-    // Texts stand in one of two ways, as their characters demand.
-    wrapper: |_| None,
+    wrapper: |_| Some(MINICPM_WRAPPER),
     ..MINIMAX
 };
 
@@ -56,6 +59,44 @@ const MINIMAX_WRAPPER: Wrapper = Wrapper {
         before_key: "<parameter name=\"",
         before_value: "\">",
         after_value: "</parameter>\n",
+        ..ArgumentTags::PLAIN
+    }),
+    ..Wrapper::PLAIN
+};
+
+const DSML_WRAPPER: Wrapper = Wrapper {
+    opening: "<｜DSML｜function_calls>\n",
+    before_name: "<｜DSML｜invoke name=\"",
+    before_arguments: "\">\n",
+    after_arguments: "</｜DSML｜invoke>\n",
+    closing: "</｜DSML｜function_calls>",
+    tags: Some(ArgumentTags {
+        before_key: "<｜DSML｜parameter name=\"",
+        before_text: Some("\" string=\"true\">"),
+        before_value: "\" string=\"false\">",
+        after_value: "</｜DSML｜parameter>\n",
+        ..ArgumentTags::PLAIN
+    }),
+    ..Wrapper::PLAIN
+};
+
+const DSML_TOOLS_WRAPPER: Wrapper = Wrapper {
+    opening: "<｜DSML｜tool_calls>\n",
+    closing: "</｜DSML｜tool_calls>",
+    ..DSML_WRAPPER
+};
+
+const MINICPM_WRAPPER: Wrapper = Wrapper {
+    before_name: "<function name=\"",
+    before_arguments: "\">",
+    after_arguments: "</function>",
+    between: "\n",
+    tags: Some(ArgumentTags {
+        before_key: "<param name=\"",
+        before_value: "\">",
+        after_value: "</param>",
+        texts: Texts::Cdata,
+        ..ArgumentTags::PLAIN
     }),
     ..Wrapper::PLAIN
 };

@@ -15,7 +15,7 @@ mod tagged;
 mod wrapper;
 
 pub(super) use harmony::Harmony;
-pub use wrapper::{ArgumentTags, Wrapper};
+pub use wrapper::{ArgumentTags, Texts, Wrapper};
 
 use super::syntax::Calls;
 

@@ -1,6 +1,6 @@
 //! LFM 2 and other models that write calls as Python.
 
-use super::Syntax;
+use super::{ArgumentTags, Syntax, Texts, Wrapper};
 use crate::dialect::syntax::pythonic::PythonicCalls;
 
 const OPEN: &str = "<|tool_call_start|>";
@@ -17,7 +17,32 @@ pub(super) const SYNTAX: Syntax = Syntax {
     behind: |_| Box::new(PythonicCalls::new(Some(CLOSE))),
     at_start: &[('[', |_| Box::new(PythonicCalls::new(None)))],
     tokens: &[OPEN, CLOSE],
-    wrapper: |_| None,
+    wrapper: |source| {
+        // Of LFM 2's first templates, the models know the markers.
+        Some(match source.contains("(params_name1=params_value1") {
+            true => WRAPPER,
+            false => Wrapper {
+                opening: "<|tool_call_start|>[",
+                closing: "]<|tool_call_end|>",
+                ..WRAPPER
+            },
+        })
+    },
+};
+
+const WRAPPER: Wrapper = Wrapper {
+    opening: "[",
+    before_arguments: "(",
+    after_arguments: ")",
+    between: ", ",
+    closing: "]",
+    tags: Some(ArgumentTags {
+        before_value: "=",
+        between: ", ",
+        texts: Texts::Json,
+        ..ArgumentTags::PLAIN
+    }),
+    ..Wrapper::PLAIN
 };
 
 #[cfg(test)]

@@ -39,6 +39,7 @@ const WRAPPER: Wrapper = Wrapper {
         before_key: "<parameter=",
         before_value: ">\n",
         after_value: "\n</parameter>\n",
+        ..ArgumentTags::PLAIN
     }),
     ..Wrapper::PLAIN
 };
@@ -50,6 +51,7 @@ const SEED_WRAPPER: Wrapper = Wrapper {
         before_key: "<parameter=",
         before_value: ">",
         after_value: "</parameter>\n",
+        ..ArgumentTags::PLAIN
     }),
     ..WRAPPER
 };

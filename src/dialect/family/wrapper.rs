@@ -17,14 +17,46 @@ pub struct Wrapper {
     pub tags: Option<ArgumentTags>,
 }
 
-/// The text around one argument that stands for itself: `before_key`, the key, `before_value`, the value as
-/// bare text, `after_value`.
+/// The text around one argument that stands for itself: `before_key`, the key, `before_value`, or what comes
+/// there before a text if that differs, the value, `after_value`. There is `between` between arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the sentence above says it")]
+#[expect(missing_docs, reason = "the sentences above say it")]
 pub struct ArgumentTags {
     pub before_key: &'static str,
     pub before_value: &'static str,
+    pub before_text: Option<&'static str>,
     pub after_value: &'static str,
+    pub between: &'static str,
+    /// How a value that is a text is written.
+    pub texts: Texts,
+}
+
+/// How a text is written that is the value of an argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Texts {
+    /// As it is.
+    Bare,
+    /// As it is, or, if it has a line end, `<` or `&`, between [`Texts::CDATA`].
+    Cdata,
+    /// As JSON has it.
+    Json,
+}
+
+impl Texts {
+    /// What stands around a text that XML is not to read.
+    pub const CDATA: [&str; 2] = ["<![CDATA[", "]]>"];
+}
+
+impl ArgumentTags {
+    /// Nothing around keys and values.
+    pub(crate) const PLAIN: Self = Self {
+        before_key: "",
+        before_value: "",
+        before_text: None,
+        after_value: "",
+        between: "",
+        texts: Texts::Bare,
+    };
 }
 
 impl Wrapper {

@@ -12,6 +12,7 @@ mod schedules;
 mod sharing;
 mod snapshots;
 mod speculation;
+mod waiting;
 
 use std::{
     sync::{

@@ -1,160 +1,223 @@
-//! Lark grammars in which no rule needs itself → regular expressions of the same texts.
+//! Lark grammars → regular expressions of the same texts.
+//!
+//! A rule that needs itself at an end of its choices is a list, which an expression can say. One that needs
+//! itself in between nests, which an expression can say only so many levels deep: it then admits fewer texts
+//! than the grammar, and none that the grammar does not.
 
 mod library;
+mod lists;
+mod part;
 mod rules;
 mod terminals;
 mod tokens;
 
 use std::collections::HashMap;
 
-use regex_syntax::hir::{Hir, Repetition};
+use part::Part;
 use rules::{Node, Rules};
 
-use super::GrammarError;
+use super::{
+    GrammarError,
+    quoted::{self, Writing},
+};
 
-/// Groups within groups, and rules within rules, at most.
+/// Groups within groups at most.
 const DEPTH_MAX: usize = 100;
 
-/// Terminals of the expression, with those that are repeated by being used again.
-const TERMINALS_MAX: usize = 5_000;
+/// Groups and rules within each other at most.
+const EXPANDED_DEPTH_MAX: usize = 400;
 
-/// The expression of all texts that a grammar admits. Where Lark would take as much as it can for a
-/// terminal, it may take less.
+/// How often rules that nest are written within themselves: as often as the other bounds allow.
+const LEVELS: [usize; 5] = [8, 4, 2, 1, 0];
+
+/// One terminal, with those that it consists of.
+#[derive(Debug)]
+pub(super) struct Terminals {
+    /// Their definitions.
+    pub(super) lines: String,
+    /// What the whole is, as other terminals write it.
+    pub(super) whole: String,
+}
+
+/// The terminal of all texts that a grammar admits. Where Lark would take as much as it can for a terminal of
+/// the grammar, it may take less. The names of the terminals begin with `prefix`.
 ///
 /// # Errors
-/// When a rule needs itself, the expression would be too long, or the grammar has something that no
-/// expression has, or is none.
-pub(super) fn expression(definition: &str) -> Result<Hir, GrammarError> {
-    let Rules { by_name, ignored } = Rules::parse(definition)?;
-    let mut grammar = Grammar {
-        rules: by_name,
-        between: None,
-        expanded: HashMap::new(),
-    };
-    let ignored = ignored.iter();
-    let ignored = ignored.map(|node| grammar.expand(node, false, DEPTH_MAX));
-    let ignored = Expression::any_of(ignored.collect::<Result<_, _>>()?)?;
-    grammar.between = ignored.map(|ignored| ignored.repeated(0, None));
-    let start = grammar.named("start", DEPTH_MAX)?;
-    let before = grammar.between.iter().cloned();
-    Ok(Expression::all_of(before.chain([start]).collect())?.hir)
-}
-
-/// An expression, and how many terminals it has.
-#[derive(Debug, Clone)]
-struct Expression {
-    hir: Hir,
-    terminals: usize,
-}
-
-impl Expression {
-    fn all_of(parts: Vec<Self>) -> Result<Self, GrammarError> {
-        Self::of(parts, Hir::concat)
+/// When the expression would be too long, or the grammar has something that no expression has, admits no
+/// text, or is none.
+pub(super) fn terminals(
+    definition: &str,
+    writing: Writing,
+    prefix: &str,
+) -> Result<Terminals, GrammarError> {
+    let mut rules = Rules::parse(definition)?;
+    for (name, node) in rules
+        .by_name
+        .iter_mut()
+        .filter(|(name, _)| !is_terminal(name))
+    {
+        lists::repeat_at_ends(name, node);
     }
-
-    /// Nothing, where there are none to choose from.
-    fn any_of(parts: Vec<Self>) -> Result<Option<Self>, GrammarError> {
-        match parts.is_empty() {
-            true => Ok(None),
-            false => Self::of(parts, Hir::alternation).map(Some),
-        }
-    }
-
-    fn of(parts: Vec<Self>, join: fn(Vec<Hir>) -> Hir) -> Result<Self, GrammarError> {
-        let terminals = parts.iter().map(|part| part.terminals).sum();
-        if terminals > TERMINALS_MAX {
-            return Err(GrammarError::whole(
-                "the grammar is too large for one expression",
-            ));
-        }
-        let hirs = parts.into_iter().map(|part| part.hir);
-        Ok(Self {
-            hir: join(hirs.collect()),
-            terminals,
-        })
-    }
-
-    fn repeated(self, min: u32, max: Option<u32>) -> Self {
-        let repetition = Repetition {
-            min,
-            max,
-            greedy: true,
-            sub: Box::new(self.hir),
+    let mut refused = None;
+    for level in LEVELS {
+        let grammar = Grammar {
+            rules: &rules.by_name,
+            writing,
+            prefix,
+            between: None,
+            written: HashMap::new(),
+            lines: Vec::new(),
         };
-        Self {
-            hir: Hir::repetition(repetition),
-            ..self
+        match grammar.write(&rules.ignored, level) {
+            Ok(terminals) => return Ok(terminals),
+            Err(error) => refused = Some(error),
         }
     }
+    Err(refused.unwrap_or_else(|| GrammarError::whole("there is nothing to write")))
 }
 
-/// Rules that become expressions.
-struct Grammar {
-    rules: HashMap<String, Node>,
+/// What becomes of a rule or a terminal.
+#[derive(Debug, Clone)]
+enum Written {
+    /// It is being written.
+    Now,
+    /// It is written; nothing where it admits no text.
+    Done(Option<Part>),
+}
+
+/// Rules that become terminals.
+struct Grammar<'a> {
+    rules: &'a HashMap<String, Node>,
+    writing: Writing,
+    prefix: &'a str,
     /// What may stand between terminals.
-    between: Option<Expression>,
-    /// Rules that are expanded; `None` while they are.
-    expanded: HashMap<String, Option<Expression>>,
+    between: Option<Part>,
+    /// By names and levels.
+    written: HashMap<(&'a str, usize), Written>,
+    lines: Vec<String>,
 }
 
-impl Grammar {
-    /// The expression of a rule or of a terminal.
-    fn named(&mut self, name: &str, depth: usize) -> Result<Expression, GrammarError> {
-        match self.expanded.get(name) {
-            Some(Some(done)) => return Ok(done.clone()),
-            Some(None) => return Err(GrammarError::whole(format!("`{name}` needs itself"))),
+impl<'a> Grammar<'a> {
+    /// Writes rules within themselves so many levels deep.
+    fn write(mut self, ignored: &[Node], level: usize) -> Result<Terminals, GrammarError> {
+        let ignored = ignored.iter();
+        let ignored = ignored.map(|node| self.expand(node, None, EXPANDED_DEPTH_MAX));
+        let ignored: Vec<Part> = ignored
+            .filter_map(Result::transpose)
+            .collect::<Result<_, _>>()?;
+        if !ignored.is_empty() {
+            let ignored = Part::joined(ignored, " | ")?.repeated(0, None);
+            self.between = Some(self.line(&ignored));
+        }
+        let start = self.named("start", level, EXPANDED_DEPTH_MAX)?;
+        let start = start.ok_or_else(|| {
+            GrammarError::whole(
+                "`start` needs itself, whatever it chooses, so that there is no text",
+            )
+        })?;
+        let before = self.between.iter().cloned();
+        let whole = Part::joined(before.chain([start]).collect(), " ")?;
+        let whole = self.line(&whole).source;
+        let lines = self.lines.concat();
+        Ok(Terminals { lines, whole })
+    }
+
+    /// Gives a part a name, under which it can be used again.
+    fn line(&mut self, part: &Part) -> Part {
+        let name = format!("{}{}", self.prefix, self.lines.len());
+        self.lines.push(format!("{name}: {}\n", part.source));
+        Part {
+            source: name,
+            terminals: part.terminals,
+        }
+    }
+
+    /// A rule at a level, or a terminal; nothing where it admits no text.
+    fn named(
+        &mut self,
+        name: &str,
+        level: usize,
+        depth: usize,
+    ) -> Result<Option<Part>, GrammarError> {
+        let rules = self.rules;
+        let Some((name, node)) = rules.get_key_value(name) else {
+            return Err(GrammarError::whole(format!("there is no `{name}`")));
+        };
+        let name = name.as_str();
+        let level = if is_terminal(name) { 0 } else { level };
+        match self.written.get(&(name, level)) {
+            Some(Written::Done(part)) => return Ok(part.clone()),
+            Some(Written::Now) if is_terminal(name) => {
+                return Err(GrammarError::whole(format!("`{name}` needs itself")));
+            }
+            Some(Written::Now) => {
+                return match level.checked_sub(1) {
+                    Some(level) => self.named(name, level, depth),
+                    None => Ok(None),
+                };
+            }
             None => {}
         }
-        let node = self.rules.get(name).cloned();
-        let node = node.ok_or_else(|| GrammarError::whole(format!("there is no `{name}`")))?;
-        self.expanded.insert(name.to_owned(), None);
-        let expression = self.expand(&node, !is_terminal(name), depth)?;
-        self.expanded
-            .insert(name.to_owned(), Some(expression.clone()));
-        Ok(expression)
+        self.written.insert((name, level), Written::Now);
+        let in_rule = (!is_terminal(name)).then_some(level);
+        let part = self.expand(node, in_rule, depth)?;
+        let part = part.map(|part| self.line(&part));
+        self.written
+            .insert((name, level), Written::Done(part.clone()));
+        Ok(part)
     }
 
-    /// The expression of what stands in a rule, where something may stand between terminals, or in the
-    /// definition of a terminal.
+    /// What stands in a rule at a level, where something may stand between terminals, or in the definition
+    /// of a terminal; nothing where it admits no text.
     fn expand(
         &mut self,
         node: &Node,
-        in_rule: bool,
+        in_rule: Option<usize>,
         depth: usize,
-    ) -> Result<Expression, GrammarError> {
+    ) -> Result<Option<Part>, GrammarError> {
         let depth = depth.checked_sub(1);
         let depth = depth.ok_or_else(|| GrammarError::whole("the grammar is too deep"))?;
-        let all = |grammar: &mut Self, nodes: &[Node]| {
-            let parts = nodes.iter();
-            let parts = parts.map(|part| grammar.expand(part, in_rule, depth));
-            parts.collect::<Result<Vec<_>, _>>()
-        };
         match node {
             Node::Terminal(hir) => {
-                let terminal = Expression {
-                    hir: hir.clone(),
+                let terminal = Part {
+                    source: quoted::source(hir.clone(), self.writing)?,
                     terminals: 1,
                 };
-                self.followed(terminal, in_rule)
+                self.followed(terminal, in_rule.is_some()).map(Some)
             }
             Node::Name(name) => {
-                let named = self.named(name, depth)?;
-                self.followed(named, in_rule && is_terminal(name))
+                let Some(named) = self.named(name, in_rule.unwrap_or(0), depth)? else {
+                    return Ok(None);
+                };
+                let is_followed = in_rule.is_some() && is_terminal(name);
+                self.followed(named, is_followed).map(Some)
             }
-            Node::AllOf(nodes) => Expression::all_of(all(self, nodes)?),
+            Node::AllOf(nodes) => {
+                let parts = nodes.iter().map(|part| self.expand(part, in_rule, depth));
+                let parts = parts.collect::<Result<Option<Vec<_>>, _>>()?;
+                parts.map(|parts| Part::joined(parts, " ")).transpose()
+            }
             Node::AnyOf(nodes) => {
-                let any = Expression::any_of(all(self, nodes)?)?;
-                any.ok_or_else(|| GrammarError::whole("there is nothing to choose from"))
+                let parts = nodes.iter().map(|part| self.expand(part, in_rule, depth));
+                let parts: Vec<Part> = parts
+                    .filter_map(Result::transpose)
+                    .collect::<Result<_, _>>()?;
+                match parts.is_empty() {
+                    true => Ok(None),
+                    false => Part::joined(parts, " | ").map(Some),
+                }
             }
-            Node::Repeated(node, min, max) => {
-                Ok(self.expand(node, in_rule, depth)?.repeated(*min, *max))
-            }
+            Node::Repeated(node, min, max) => match self.expand(node, in_rule, depth)? {
+                Some(part) => Ok(Some(part.repeated(*min, *max))),
+                None if *min == 0 => Part::joined(Vec::new(), " ").map(Some),
+                None => Ok(None),
+            },
         }
     }
 
-    fn followed(&self, terminal: Expression, in_rule: bool) -> Result<Expression, GrammarError> {
+    fn followed(&self, terminal: Part, is_followed: bool) -> Result<Part, GrammarError> {
         match &self.between {
-            Some(between) if in_rule => Expression::all_of(vec![terminal, between.clone()]),
+            Some(between) if is_followed => Part::joined(vec![terminal, between.clone()], " "),
             _ => Ok(terminal),
         }
     }

@@ -141,6 +141,8 @@ impl Parser {
         } else if self.takes(&Token::Sign('~')) {
             let (min, max) = self.bounds()?;
             (min, Some(max))
+        } else if self.takes(&Token::Sign('{')) {
+            self.braced_bounds()?
         } else {
             return Ok(Some(node));
         };
@@ -154,9 +156,31 @@ impl Parser {
             true => self.number()?,
             false => min,
         };
-        match min <= max {
-            true => Ok((min, max)),
-            false => Err(GrammarError::whole(format!("{min}..{max} is no range"))),
-        }
+        in_order(min, max)?;
+        Ok((min, max))
+    }
+
+    /// `3}`, `3,}`, `,5}` or `3,5}`.
+    fn braced_bounds(&mut self) -> Result<(u32, Option<u32>), GrammarError> {
+        let is_number = |token: &Token| matches!(token, Token::Number(_));
+        let min = match self.0.peek() {
+            Some(next) if is_number(next) => self.number()?,
+            _ => 0,
+        };
+        let max = match self.takes(&Token::Sign(',')) {
+            true if self.0.peek().is_some_and(is_number) => Some(self.number()?),
+            true => None,
+            false => Some(min),
+        };
+        self.expect('}')?;
+        in_order(min, max.unwrap_or(min))?;
+        Ok((min, max))
+    }
+}
+
+fn in_order(min: u32, max: u32) -> Result<(), GrammarError> {
+    match min <= max {
+        true => Ok(()),
+        false => Err(GrammarError::whole(format!("{min}..{max} is no range"))),
     }
 }

@@ -86,7 +86,7 @@ fn plain(rest: &str, tokens: &mut Vec<Token>) -> Result<usize, GrammarError> {
         }
         '.' if rest.starts_with("..") => (Token::To, 2),
         '-' if rest.starts_with("->") => (Token::Arrow, 2),
-        ':' | '|' | '(' | ')' | '[' | ']' | '?' | '*' | '+' | '~' | '!' | '.' => {
+        ':' | '|' | '(' | ')' | '[' | ']' | '{' | '}' | ',' | '?' | '*' | '+' | '~' | '!' | '.' => {
             (Token::Sign(first), 1)
         }
         other => {

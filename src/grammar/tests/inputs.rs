@@ -15,7 +15,7 @@ pub(super) fn keyed(text: TextForm) -> Spec {
     spec(Form::Keyed("input".to_owned(), text))
 }
 
-fn input(text: &str) -> String {
+pub(super) fn input(text: &str) -> String {
     format!("{{\"input\": {}}}", serde_json::Value::from(text))
 }
 

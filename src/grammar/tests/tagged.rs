@@ -7,14 +7,14 @@ use super::{
     calls::{is_stopped, items, wrapper},
     grammars, verdict,
 };
-use crate::grammar::{Calls, Form, Shape, Spec, Start};
+use crate::grammar::{Calls, Form, Shape, Spec, Start, TextForm};
 
 /// What a template's source has, and a call of `f` with the texts before its keys, before its values and
 /// after them, and what ends it.
 type Tagged = (&'static str, [&'static str; 5]);
 
 /// All wrappers of tags.
-const TAGGED: [Tagged; 6] = [
+const TAGGED: [Tagged; 7] = [
     (
         "<tool_call><parameter=",
         [
@@ -75,7 +75,34 @@ const TAGGED: [Tagged; 6] = [
             "</invoke>\n</minimax:tool_call>",
         ],
     ),
+    (
+        "<function name= <param name=",
+        [
+            "<function name=\"f\">",
+            "<param name=\"",
+            "\">",
+            "</param>",
+            "</function>",
+        ],
+    ),
 ];
+
+/// A call of `f` with arguments of this form, as a model writes it whose template has this in its source.
+fn one_call(source: &str, form: Form) -> Spec {
+    let functions = [("f".to_owned(), form)];
+    Spec {
+        shape: Shape::Calls(Calls::of(&wrapper(source), &functions, Some(1))),
+        start: Start::Now,
+    }
+}
+
+/// A text as such a model writes it.
+fn marked(source: &str, text: &str) -> String {
+    match source.contains("<param name=") && text.contains(['<', '&', '\n']) {
+        true => format!("<![CDATA[{text}]]>"),
+        false => text.to_owned(),
+    }
+}
 
 #[test]
 fn arguments_between_tags_are_what_the_schema_says() {
@@ -96,19 +123,13 @@ fn arguments_between_tags_are_what_the_schema_says() {
     });
     for (source, [begin, key, value, end, close]) in TAGGED {
         let call = |arguments: &[(&str, &str)]| {
-            let arguments = arguments
-                .iter()
-                .map(|(name, said)| [key, name, value, said, end].concat());
+            let arguments = arguments.iter().map(|(name, said)| {
+                let said = marked(source, said);
+                [key, name, value, &said, end].concat()
+            });
             [begin, &arguments.collect::<String>(), close].concat()
         };
-        let spec = |form: Form| Spec {
-            shape: Shape::Calls(Calls::of(
-                &wrapper(source),
-                &[("f".to_owned(), form)],
-                Some(1),
-            )),
-            start: Start::Now,
-        };
+        let spec = |form: Form| one_call(source, form);
         let said = spec(Form::Schema(schema.clone()));
         let multi = "a\n\"b\" </para <é>";
         for good in [
@@ -151,11 +172,173 @@ fn arguments_between_tags_are_what_the_schema_says() {
 #[test]
 fn what_is_forced_is_read_as_a_call() {
     for (source, [begin, key, value, end, close]) in TAGGED {
+        let text = marked(source, "a\nb");
         let answer = [
-            begin, key, "s", value, "a\nb", end, key, "n", value, "3", end, close,
+            begin, key, "s", value, &text, end, key, "n", value, "3", end, close,
         ];
         let answer = answer.concat();
         let expected = ["f {\"s\": \"a\\nb\", \"n\": 3}"];
         assert_eq!(items(source, &answer), expected, "{source}: {answer}");
     }
+}
+
+#[test]
+fn texts_between_tags_are_what_the_schema_says() {
+    let grammars = grammars();
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "day": {"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}$"},
+            "word": {"type": "string", "pattern": "x|^y"},
+            "note": {"type": "string", "minLength": 2, "maxLength": 4},
+        },
+    });
+    for (source, [begin, key, value, end, close]) in TAGGED {
+        let call = |name: &str, said: &str| {
+            let said = marked(source, said);
+            [begin, key, name, value, &said, end, close].concat()
+        };
+        let spec = one_call(source, Form::Schema(schema.clone()));
+        for (name, good, bad) in [
+            ("day", &["2026-11"][..], &["2026-1", "x2026-11", ""][..]),
+            ("word", &["x", "a\nx<b", "yes"], &["", "ay", "say\nthat"]),
+            ("note", &["é<\n", "ab"], &["a", "abcde"]),
+        ] {
+            for text in good {
+                let found = verdict(&grammars, &spec, &call(name, text));
+                assert_eq!(found, Verdict::Whole, "{source}: {name} {text:?}");
+            }
+            for text in bad {
+                is_stopped(&grammars, &spec, &call(name, text));
+            }
+        }
+    }
+}
+
+#[test]
+fn inputs_between_tags_are_texts_of_their_grammars() {
+    let grammars = grammars();
+    let lark = "start: \"(\" start \")\" | /[^()]+/";
+    for (source, [begin, key, value, end, close]) in TAGGED {
+        let call = |said: &str| {
+            let said = marked(source, said);
+            [begin, key, "input", value, &said, end, close].concat()
+        };
+        for (form, good, bad) in [
+            (
+                TextForm::Lark(lark.to_owned()),
+                ["((a\n\"b\"))", "</a"],
+                ["(a", "", "a)"],
+            ),
+            (
+                TextForm::Regex("(?s)<.*>".to_owned()),
+                ["<a>\n</a>", "<\\>"],
+                ["<a", "a>", ""],
+            ),
+        ] {
+            let spec = one_call(source, Form::Keyed("input".to_owned(), form));
+            for text in good {
+                let found = verdict(&grammars, &spec, &call(text));
+                assert_eq!(found, Verdict::Whole, "{source}: {text:?}");
+            }
+            for text in bad {
+                is_stopped(&grammars, &spec, &call(text));
+            }
+        }
+    }
+}
+
+#[test]
+fn each_argument_of_dsml_says_whether_it_is_text() {
+    let grammars = grammars();
+    let schema = json!({
+        "type": "object",
+        "properties": {"s": {"type": "string"}, "n": {"type": "integer"}},
+        "required": ["s"],
+    });
+    for (source, calls) in [
+        ("｜DSML｜ <function_calls>", "function_calls"),
+        ("｜DSML｜ <tool_calls>", "tool_calls"),
+    ] {
+        let spec = one_call(source, Form::Schema(schema.clone()));
+        let call = |arguments: &[(&str, &str, &str)]| {
+            let arguments = arguments.iter().map(|(key, is_text, value)| {
+                format!(
+                    "<｜DSML｜parameter name=\"{key}\" string=\"{is_text}\">{value}</｜DSML｜parameter>\n"
+                )
+            });
+            let arguments: String = arguments.collect();
+            format!(
+                "<｜DSML｜{calls}>\n<｜DSML｜invoke name=\"f\">\n{arguments}</｜DSML｜invoke>\n</｜DSML｜{calls}>"
+            )
+        };
+        let good = call(&[("s", "true", "5 <é>"), ("n", "false", "3")]);
+        assert_eq!(verdict(&grammars, &spec, &good), Verdict::Whole, "{good}");
+        assert_eq!(items(source, &good), ["f {\"s\": \"5 <é>\", \"n\": 3}"]);
+        for wrong in [
+            call(&[("s", "false", "5")]),
+            call(&[("s", "true", "5"), ("n", "true", "3")]),
+            call(&[("n", "false", "3")]),
+        ] {
+            is_stopped(&grammars, &spec, &wrong);
+        }
+    }
+}
+
+#[test]
+fn arguments_of_python_are_named_and_listed() {
+    let grammars = grammars();
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "a": {"type": "string", "maxLength": 3},
+            "b": {"type": "boolean"},
+            "c": {"type": "array", "items": {"type": "integer"}},
+        },
+        "required": ["b"],
+    });
+    let source = "<|tool_call_start|>";
+    let spec = one_call(source, Form::Schema(schema));
+    let call = |arguments: &str| format!("<|tool_call_start|>[f({arguments})]<|tool_call_end|>");
+    for good in [
+        "b=true",
+        "a=\"x\\\"\", b=false",
+        "b=true, c=[1, -2]",
+        "a=\"\\n\", b=true, c=[]",
+    ] {
+        let found = verdict(&grammars, &spec, &call(good));
+        assert_eq!(found, Verdict::Whole, "{good}");
+    }
+    for wrong in [
+        "",
+        "a=\"x\"",
+        "b=true,",
+        "b=true, a=\"x\"",
+        "b=1",
+        "a=\"long\", b=true",
+        ", b=true",
+    ] {
+        is_stopped(&grammars, &spec, &call(wrong));
+    }
+    let said = call("a=\"\\n\\\"\", b=true, c=[]");
+    assert_eq!(
+        items(source, &said),
+        ["f {\"a\": \"\\n\\\"\", \"b\": true, \"c\": []}"]
+    );
+    let any = one_call(source, Form::object());
+    for good in ["", "a=1", "a=1, b_2={\"x\": null}"] {
+        assert_eq!(
+            verdict(&grammars, &any, &call(good)),
+            Verdict::Whole,
+            "{good}"
+        );
+    }
+    is_stopped(&grammars, &any, &call("a=1 b=2"));
+    let input = Form::Keyed("input".to_owned(), TextForm::Regex("a\"+".to_owned()));
+    let keyed = one_call(source, input);
+    assert_eq!(
+        verdict(&grammars, &keyed, &call("input=\"a\\\"\\\"\"")),
+        Verdict::Whole
+    );
+    is_stopped(&grammars, &keyed, &call("input=\"a\""));
 }

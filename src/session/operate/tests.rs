@@ -149,6 +149,12 @@ fn settle(storage: &Arc<impl Storage + 'static>) {
 }
 
 #[test]
+fn a_store_that_was_made_and_never_written_is_whole() {
+    let report = verify(&Direct(&MemoryStorage::default())).unwrap();
+    assert!(report.findings.is_empty(), "{:?}", report.findings);
+}
+
+#[test]
 fn a_store_survives_export_and_import_value_for_value() {
     let from = memory();
     assert_eq!(state(&Direct(&*from), 3), Some(State::Trunk));

@@ -194,7 +194,7 @@ fn write(project: &Project, name: &str, markdown: &str, json: &str) -> Result<()
 /// Writes a report into a folder.
 fn write_to(to: &Path, name: &str, markdown: &str, json: &str) -> Result<()> {
     for (extension, text) in [("md", markdown), ("json", json)] {
-        let path = to.join(name).with_extension(extension);
+        let path = to.join(format!("{name}.{extension}"));
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(())

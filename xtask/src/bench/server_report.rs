@@ -38,7 +38,7 @@ impl Output {
     pub(super) fn begin(&self, servers: &Servers) -> Result<Rounds> {
         folder::create(&self.folder)?;
         let mut rounds = match self.adds {
-            true => Rounds::read(&self.folder.join(self.name).with_extension("json"))?,
+            true => Rounds::read(&self.folder.join(format!("{}.json", self.name)))?,
             false => Rounds::default(),
         };
         rounds.versions.extend(servers.versions()?);
@@ -79,7 +79,7 @@ impl Output {
     }
 
     pub(super) fn draw(&self, chart: &Chart<'_>) -> Result<()> {
-        let path = self.folder.join(self.name).with_extension("svg");
+        let path = self.folder.join(format!("{}.svg", self.name));
         chart.write(&path)
     }
 }
