@@ -23,6 +23,8 @@ const SEED: &str = "STEMMA_CHILD_SEED";
 pub(super) enum Role {
     /// 16 clients write until the process is killed.
     WriteForEver,
+    /// 200 clients do, and much each time, so that commits are large.
+    WriteMuch,
     /// One client writes some turns and tells what became of each, then the process ends at once.
     WriteSome,
     /// Opens the store, checks all of it, writes a turn, closes, and does it again.
@@ -30,8 +32,9 @@ pub(super) enum Role {
 }
 
 impl Role {
-    const ALL: [(&'static str, Self); 3] = [
+    const ALL: [(&'static str, Self); 4] = [
         ("write-for-ever", Self::WriteForEver),
+        ("write-much", Self::WriteMuch),
         ("write-some", Self::WriteSome),
         ("open-and-check", Self::OpenAndCheck),
     ];
@@ -75,7 +78,8 @@ fn acts_if_asked() {
         .build()
         .unwrap();
     match role {
-        Role::WriteForEver => runtime.block_on(write_for_ever(&dir, seed)),
+        Role::WriteForEver => runtime.block_on(write_for_ever(&dir, seed, 16, turns::any_id)),
+        Role::WriteMuch => runtime.block_on(write_for_ever(&dir, seed, 200, turns::large_id)),
         Role::WriteSome => runtime.block_on(write_some(&dir, seed)),
         Role::OpenAndCheck => runtime.block_on(open_and_check(&dir)),
     }
@@ -88,27 +92,32 @@ fn say(line: &str) {
     out.flush().unwrap();
 }
 
-async fn write_for_ever(dir: &Path, seed: u64) {
+/// How ids are made up; what a turn has depends on its id.
+type MakeId = fn(&mut StdRng) -> SessionId;
+
+async fn write_for_ever(dir: &Path, seed: u64, clients: u64, make_id: MakeId) {
     let log = turns::open(dir).unwrap();
     say("ready");
-    let clients = (0..16).map(|n| {
+    let clients = (0..clients).map(|n| {
         let (log, rng) = (log.clone(), StdRng::seed_from_u64(seed ^ (n << 56)));
-        tokio::spawn(one_client(log, rng))
+        tokio::spawn(one_client(log, rng, make_id))
     });
     for client in clients.collect::<Vec<_>>() {
         client.await.unwrap();
     }
 }
 
-async fn one_client(log: SessionLog, mut rng: StdRng) {
+async fn one_client(log: SessionLog, mut rng: StdRng, make_id: MakeId) {
     let mut mine = Vec::new();
+    // Some keep little, so that space is used again.
+    let keeps = if rng.random() { 3 } else { usize::MAX };
     loop {
-        let id = SessionId(rng.random());
+        let id = make_id(&mut rng);
         let previous = mine.last().copied().filter(|_| rng.random_ratio(2, 3));
         turns::store(&log, id, previous).await.unwrap();
         say(&format!("stored {id}"));
         mine.push(id);
-        if rng.random_ratio(1, 6) {
+        if mine.len() > keeps || rng.random_ratio(1, 6) {
             let id = mine.swap_remove(rng.random_range(0..mine.len()));
             say(&format!("deleting {id}"));
             log.delete(Access::All, id).await.unwrap();

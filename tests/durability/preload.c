@@ -1,5 +1,6 @@
-/* Calls to the disk that fail or do nothing, by the environment:
+/* Calls to the disk that fail, take long or do nothing, by the environment:
      STEMMA_FAIL=<call>:<errno>:<first>:<count>  that call fails from its first-th time on, count times
+     STEMMA_SLOW_SYNC_MS=<time>                  fdatasync begins only after so long
      STEMMA_NO_SYNC=1                            fsync and fdatasync do nothing */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -35,13 +36,9 @@ int fsync(int fd) {
 
 int fdatasync(int fd) {
     if (fails("fdatasync")) return -1;
+    const char *wait = getenv("STEMMA_SLOW_SYNC_MS");
+    if (wait) usleep(1000 * atoi(wait));
     return getenv("STEMMA_NO_SYNC") ? 0 : NEXT(fdatasync)(fd);
-}
-
-extern int sync_file_range(int, off64_t, off64_t, unsigned int);
-int sync_file_range(int fd, off64_t offset, off64_t length, unsigned int flags) {
-    if (fails("sync_file_range")) return -1;
-    return NEXT(sync_file_range)(fd, offset, length, flags);
 }
 
 ssize_t pwrite64(int fd, const void *bytes, size_t length, off64_t offset) {

@@ -1,4 +1,4 @@
-//! A library loaded before all others that lets calls to the disk fail or do nothing.
+//! A library loaded before all others that lets calls to the disk fail, take long or do nothing.
 
 use std::{
     path::{Path, PathBuf},

@@ -11,10 +11,9 @@ const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
 
 /// Calls, errors, how often each fails, and whether the store may come back.
-const FAULTS: [(&str, i32, u32, bool); 6] = [
+const FAULTS: [(&str, i32, u32, bool); 5] = [
     ("fdatasync", EIO, 1, false),
     ("fdatasync", EIO, u32::MAX, false),
-    ("sync_file_range", EIO, 1, false),
     ("pwrite", EIO, 1, false),
     ("fdatasync", ENOSPC, 1, false),
     ("pwrite", ENOSPC, 1, true),
@@ -28,7 +27,7 @@ fn nothing_is_acknowledged_that_a_failing_disk_did_not_take() {
         Err(why) => return println!("skipped: {why}"),
     };
     let mut rng = seeded();
-    for round in 0..rounds(6) {
+    for round in 0..rounds(5) {
         let (call, errno, count, may_return) = FAULTS[round as usize % FAULTS.len()];
         let dir = tempfile::tempdir().unwrap();
         // Some calls belong to the making of the store: then it is refused, or made anew.

@@ -2,6 +2,8 @@
 
 use std::{path::Path, time::Duration};
 
+use rand::{RngExt, rngs::StdRng};
+
 use stemma::session::{
     self, Access, Event, ForkPoint, LogError, LogOptions, Opening, SessionId, SessionLog,
     SledOptions,
@@ -23,6 +25,17 @@ pub(super) fn open(dir: &Path) -> Result<SessionLog, LogError> {
         },
         options,
     )
+}
+
+pub(super) fn any_id(rng: &mut StdRng) -> SessionId {
+    SessionId(rng.random())
+}
+
+/// The id of a turn whose body has some kilobytes, more often than not.
+pub(super) fn large_id(rng: &mut StdRng) -> SessionId {
+    let mut id = any_id(rng);
+    id.0[0] = 4 + id.0[0] % 60;
+    id
 }
 
 /// The body of a response: mostly short, sometimes of many parts.

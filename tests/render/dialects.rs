@@ -209,6 +209,7 @@ fn wrapped_arguments(wrapper: &Wrapper, json: &str) -> Option<String> {
                     Texts::Cdata if is_marked => (between, format!("{open}{text}{close}")),
                     Texts::Bare | Texts::Cdata => (between, text.clone()),
                     Texts::Json => (between, value.to_string()),
+                    Texts::Marked(marker) => (between, [marker, text, marker].concat()),
                 }
             }
             Value::Number(number) if number.is_i64() => (tags.before_value, number.to_string()),
@@ -217,7 +218,11 @@ fn wrapped_arguments(wrapper: &Wrapper, json: &str) -> Option<String> {
         let before = tags.before_key;
         Some(format!("{before}{key}{between}{value}{}", tags.after_value))
     };
-    let arguments: Vec<String> = arguments.iter().map(argument).collect::<Option<_>>()?;
+    let mut arguments: Vec<String> = arguments.iter().map(argument).collect::<Option<_>>()?;
+    if matches!(tags.texts, Texts::Marked(_)) {
+        // Gemma's templates sort them.
+        arguments.sort();
+    }
     Some(arguments.join(tags.between))
 }
 

@@ -1,7 +1,7 @@
 //! FunctionGemma and Gemma 4: `call:NAME{key:value}` between two markers, with texts between two others. Gemma 3's
 //! templates show no tools.
 
-use super::Syntax;
+use super::{ArgumentTags, Syntax, Texts, Wrapper};
 use crate::{
     conversation::Piece,
     dialect::syntax::{
@@ -23,7 +23,15 @@ pub(super) const GEMMA_4: Syntax = Syntax {
     behind: |_| Box::new(GemmaCall::new("<|\"|>", "<tool_call|>")),
     at_start: &[],
     tokens: &["<|tool_call>", "<tool_call|>", "<|\"|>"],
-    wrapper: |_| None,
+    wrapper: |_| {
+        Some(Wrapper {
+            before_name: "<|tool_call>call:",
+            before_arguments: "{",
+            after_arguments: "}<tool_call|>",
+            tags: Some(named("<|\"|>")),
+            ..Wrapper::PLAIN
+        })
+    },
 };
 
 pub(super) const FUNCTION_GEMMA: Syntax = Syntax {
@@ -32,8 +40,26 @@ pub(super) const FUNCTION_GEMMA: Syntax = Syntax {
     behind: |_| Box::new(GemmaCall::new("<escape>", "<end_function_call>")),
     at_start: &[],
     tokens: &["<start_function_call>", "<end_function_call>", "<escape>"],
-    wrapper: |_| None,
+    wrapper: |_| {
+        Some(Wrapper {
+            before_name: "<start_function_call>call:",
+            before_arguments: "{",
+            after_arguments: "}<end_function_call>",
+            tags: Some(named("<escape>")),
+            ..Wrapper::PLAIN
+        })
+    },
 };
+
+/// Arguments by their names, with texts between two of a marker.
+const fn named(marker: &'static str) -> ArgumentTags {
+    ArgumentTags {
+        before_value: ":",
+        between: ",",
+        texts: Texts::Marked(marker),
+        ..ArgumentTags::PLAIN
+    }
+}
 
 /// Reads one such call. Its arguments are passed on as they come.
 struct GemmaCall {

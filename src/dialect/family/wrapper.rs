@@ -40,6 +40,8 @@ pub enum Texts {
     Cdata,
     /// As JSON has it.
     Json,
+    /// As it is, between two of this marker. Within other values texts are written so, too, and keys are bare.
+    Marked(&'static str),
 }
 
 impl Texts {

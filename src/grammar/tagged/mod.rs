@@ -1,15 +1,18 @@
 //! Arguments that stand between tags, each for itself: what a schema says of them → rules.
 
+mod notation;
+mod sequence;
 mod value;
 
+use sequence::{NOTHING, Sequence};
 use serde_json::{Map, Value};
 use value::ArgumentValue;
 
 use super::{Form, GrammarError, rules::Rules};
 use crate::dialect::{ArgumentTags, Wrapper};
 
-/// How rules write a text without characters.
-const NOTHING: &str = "\"\"";
+/// Any key, as rules write it.
+const KEY: &str = "/[A-Za-z_][A-Za-z0-9_.-]{0,63}/";
 
 /// Arguments between tags, in the order in which they are declared.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,29 +75,28 @@ impl Tagged {
 
     /// Adds the rules of the arguments; returns how other rules name them.
     pub(super) fn rules(&self, rules: &mut Rules<'_>) -> Result<String, GrammarError> {
-        let between = rules.literal(self.tags.between);
-        let (mut first, mut more) = (NOTHING.to_owned(), NOTHING.to_owned());
-        if self.is_open {
-            let key = "/[A-Za-z_][A-Za-z0-9_.-]{0,63}/";
-            let any = self.argument(key, &ArgumentValue::any(self.tags.texts), rules)?;
-            more = rules.add("more", &format!("({between} {any})*"));
-            first = rules.add("first", &format!("({any} {more})?"));
-        }
-        // From the last to the first, with what comes after each.
-        for argument in self.arguments.iter().rev() {
+        let between = match self.tags.between {
+            "" => NOTHING.to_owned(),
+            text => rules.literal(text),
+        };
+        let mut arguments = Vec::new();
+        for argument in &self.arguments {
             if argument.key.contains(Wrapper::ID) {
                 return Err(GrammarError::whole("a key cannot be written"));
             }
             let key = rules.literal(&argument.key);
             let name = self.argument(&key, &argument.value, rules)?;
-            let (or_first, or_more) = match argument.is_required {
-                true => (String::new(), String::new()),
-                false => (format!(" | {first}"), format!(" | {more}")),
-            };
-            first = rules.add("first", &format!("{name} {more}{or_first}"));
-            more = rules.add("more", &format!("{between} {name} {more}{or_more}"));
+            arguments.push((name, argument.is_required));
         }
-        Ok(first)
+        let any = match self.is_open {
+            true => Some(self.argument(KEY, &ArgumentValue::any(self.tags.texts), rules)?),
+            false => None,
+        };
+        let sequence = Sequence {
+            between: &between,
+            any: any.as_deref(),
+        };
+        Ok(sequence.of(&arguments, rules))
     }
 
     /// Adds the rule of an argument.

@@ -3,6 +3,7 @@
 use llguidance::api::GrammarWithLexer;
 use serde_json::{Map, Value, json};
 
+use super::notation;
 use crate::{
     dialect::{ArgumentTags, Kinds, Texts},
     grammar::{
@@ -44,7 +45,7 @@ impl ArgumentValue {
     pub(super) fn any(texts: Texts) -> Self {
         match texts {
             Texts::Bare | Texts::Cdata => Self::Text(Bounds::default()),
-            Texts::Json => Self::Json(json!({})),
+            Texts::Json | Texts::Marked(_) => Self::Json(json!({})),
         }
     }
 
@@ -55,7 +56,7 @@ impl ArgumentValue {
         property: &Value,
         written: Texts,
     ) -> Self {
-        if written != Texts::Json {
+        if matches!(written, Texts::Bare | Texts::Cdata) {
             if let Some(texts) = texts(property) {
                 return Self::OneOf(texts);
             }
@@ -98,8 +99,11 @@ impl ArgumentValue {
         let after = rules.literal(tags.after_value);
         Ok(match self {
             Self::Json(schema) => {
-                let json = rules.form(&Form::Schema(schema.clone()))?;
-                format!("{json} {after}")
+                let value = match tags.texts {
+                    Texts::Marked(marker) => notation::value(schema, marker, rules)?,
+                    _ => rules.form(&Form::Schema(schema.clone()))?,
+                };
+                format!("{value} {after}")
             }
             Self::OneOf(texts) => {
                 let texts = texts.iter();
@@ -114,11 +118,19 @@ impl ArgumentValue {
                 let prefix = rules.unused("FORM");
                 let Terminals { lines, whole } = form.terminals(Writing::Bare, &prefix)?;
                 rules.add_lines(&lines);
-                ended(&whole, tags, rules)
+                match tags.texts {
+                    Texts::Marked(marker) => {
+                        let text = ended(&whole, tags.texts, marker, rules);
+                        format!("{} {text} {after}", rules.literal(marker))
+                    }
+                    _ => ended(&whole, tags.texts, tags.after_value, rules),
+                }
             }
             Self::Text(bounds) => match bounds.terminal()? {
-                Some(terminal) => ended(&terminal, tags, rules),
-                None if tags.texts == Texts::Cdata => ended(ANY, tags, rules),
+                Some(terminal) => ended(&terminal, tags.texts, tags.after_value, rules),
+                None if tags.texts == Texts::Cdata => {
+                    ended(ANY, tags.texts, tags.after_value, rules)
+                }
                 None => any_text(tags.after_value, rules),
             },
         })
@@ -138,22 +150,21 @@ fn written(text: &str, texts: Texts) -> String {
         Texts::Cdata if text.contains(['<', '&', '\n']) => {
             Value::from([open, text, close].concat()).to_string()
         }
-        Texts::Bare | Texts::Cdata | Texts::Json => Value::from(text).to_string(),
+        _ => Value::from(text).to_string(),
     }
 }
 
 /// A text of a form with what comes after it.
-fn ended(form: &str, tags: &ArgumentTags, rules: &mut Rules<'_>) -> String {
+pub(super) fn ended(form: &str, texts: Texts, after: &str, rules: &mut Rules<'_>) -> String {
     let [open, close] = Texts::CDATA.map(|text| Value::from(text).to_string());
-    let text = match tags.texts {
+    let text = match texts {
         Texts::Cdata => format!(
             "((({form}) & {PLAIN}) | {open} {} {close})",
             without(form, &close)
         ),
-        Texts::Bare | Texts::Json => format!("({form})"),
+        _ => format!("({form})"),
     };
     // Either could go on as the text does, so that they are one terminal; control tokens are no text.
-    let after = tags.after_value;
     match rules.has_control(after) {
         true => {
             let rest = after.trim_start();
@@ -174,7 +185,7 @@ fn without(terminal: &str, text: &str) -> String {
 }
 
 /// Any text with what comes after it.
-fn any_text(after: &str, rules: &mut Rules<'_>) -> String {
+pub(super) fn any_text(after: &str, rules: &mut Rules<'_>) -> String {
     // Control tokens end a text, as it has none; other ends are looked for.
     match rules.has_control(after) {
         true => {
@@ -192,7 +203,7 @@ fn any_text(after: &str, rules: &mut Rules<'_>) -> String {
 
 impl Bounds {
     /// What a schema says of a value, if that can only be a text.
-    fn of(property: &Value) -> Self {
+    pub(super) fn of(property: &Value) -> Self {
         if property["type"] != "string" {
             return Self::default();
         }
@@ -209,7 +220,7 @@ impl Bounds {
     }
 
     /// The terminal of such texts; nothing where they may be any.
-    fn terminal(&self) -> Result<Option<String>, GrammarError> {
+    pub(super) fn terminal(&self) -> Result<Option<String>, GrammarError> {
         let mut terminals = Vec::new();
         if let Some(pattern) = &self.pattern {
             let found = quoted::found(quoted::parsed(pattern)?);
@@ -224,7 +235,7 @@ impl Bounds {
 }
 
 /// The texts that a property may be, if it lists them.
-fn texts(property: &Value) -> Option<Vec<String>> {
+pub(super) fn texts(property: &Value) -> Option<Vec<String>> {
     let listed = match (property.get("enum"), property.get("const")) {
         (Some(Value::Array(listed)), None) => listed.as_slice(),
         (None, Some(only)) => std::slice::from_ref(only),

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{
     Verdict,
     calls::{is_stopped, items, wrapper},
-    grammars, verdict,
+    grammars, refusal, verdict,
 };
 use crate::grammar::{Calls, Form, Shape, Spec, Start, TextForm};
 
@@ -341,4 +341,90 @@ fn arguments_of_python_are_named_and_listed() {
         Verdict::Whole
     );
     is_stopped(&grammars, &keyed, &call("input=\"a\""));
+}
+
+/// What begins and ends calls in Gemma's notation, and what stands around texts.
+const GEMMA: [[&str; 3]; 2] = [
+    ["<|tool_call>", "<tool_call|>", "<|\"|>"],
+    ["<start_function_call>", "<end_function_call>", "<escape>"],
+];
+
+/// A call of `f` in Gemma's notation, with `'` for what stands around texts.
+fn gemma_call([open, close, quote]: [&str; 3], arguments: &str) -> String {
+    let arguments = arguments.replace('\'', quote);
+    format!("{open}call:f{{{arguments}}}{close}")
+}
+
+#[test]
+fn gemmas_notation_is_what_the_schema_says() {
+    let grammars = grammars();
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "city": {"type": "string", "minLength": 2},
+            "unit": {"enum": ["celsius", "kelvin"]},
+            "days": {"type": ["integer", "null"]},
+            "way": {"$ref": "#/$defs/way"},
+            "more": {},
+        },
+        "required": ["city"],
+        "$defs": {"way": {
+            "type": "array", "minItems": 1, "maxItems": 2,
+            "items": {
+                "type": "object",
+                "properties": {"by": {"type": "string"}, "then": {"$ref": "#/$defs/way"}},
+                "required": ["by"],
+            },
+        }},
+    });
+    for texts in GEMMA {
+        let spec = one_call(texts[0], Form::Schema(schema.clone()));
+        for good in [
+            "city:'Paris'",
+            "city:'a\n\"b',unit:'kelvin',days:3",
+            "city:'ab',days:null,way:[{by:'train',then:[{by:'foot'},{by:''}]}]",
+            "city:'ab',more:{a_1:['x',{},-1.5,true],b:[]}",
+        ] {
+            let good = gemma_call(texts, good);
+            let found = verdict(&grammars, &spec, &good);
+            assert_eq!(found, Verdict::Whole, "{good}");
+        }
+        for wrong in [
+            "",
+            "city:'a'",
+            "city:Paris",
+            "city:'Paris',unit:'f'",
+            "city:'Paris',days:1.5",
+            "city:'Paris',way:[]",
+            "city:'Paris',way:[{then:[]}]",
+            "city:'Paris',way:[{by:'a'},{by:'b'},{by:'c'}]",
+            "days:3,city:'Paris'",
+            "city:'Paris',other:1",
+        ] {
+            is_stopped(&grammars, &spec, &gemma_call(texts, wrong));
+        }
+    }
+}
+
+#[test]
+fn what_gemmas_notation_cannot_be_kept_to_is_refused() {
+    let grammars = grammars();
+    let unique = json!({"type": "object", "properties": {
+        "a": {"type": "array", "uniqueItems": true},
+    }});
+    let lark = TextForm::Lark("start: \"(\" start \")\" | \"x\"".to_owned());
+    for texts in GEMMA {
+        let said = gemma_call(texts, "s:'a\n\"b',n:3,o:{by:['train']}");
+        assert_eq!(
+            items(texts[0], &said),
+            ["f {\"s\": \"a\\n\\\"b\", \"n\": 3, \"o\": {\"by\": [\"train\"]}}"]
+        );
+        let keyed = one_call(texts[0], Form::Keyed("input".to_owned(), lark.clone()));
+        let good = gemma_call(texts, "input:'((x))'");
+        assert_eq!(verdict(&grammars, &keyed, &good), Verdict::Whole, "{good}");
+        is_stopped(&grammars, &keyed, &gemma_call(texts, "input:'((x)'"));
+        let unique = one_call(texts[0], Form::Schema(unique.clone()));
+        let (_, reason) = refusal(&grammars, &unique);
+        assert!(reason.contains("uniqueItems"), "{reason}");
+    }
 }

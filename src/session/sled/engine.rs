@@ -73,7 +73,7 @@ impl Engine {
         })
     }
 
-    /// Applies changes atomically and writes them to the file, without syncing it.
+    /// Applies changes atomically; returns when they are durable.
     pub(super) fn write<'a>(
         &self,
         writes: impl IntoIterator<Item = (&'a Key, &'a Option<Value>)>,
@@ -90,7 +90,7 @@ impl Engine {
         self.flush()
     }
 
-    /// Hands everything to the operating system; that is all that sled's flush does.
+    /// Makes everything durable that was written.
     pub(super) fn flush(&self) -> Result<(), StorageError> {
         let db = self.db()?;
         guarded("flushing it", || db.flush()).map(|_bytes| ())

@@ -1,7 +1,7 @@
 //! The storage over sled 0.34: the only place that knows which engine keeps the bytes.
 //!
-//! Measured rules, without which that engine loses acknowledged data: its flush does not sync, so
-//! every commit syncs the file through a handle of our own; no value exceeds 4 KiB, as larger ones
+//! Measured rules, without which that engine loses acknowledged data: on Linux its flush does not sync, so
+//! what it calls there is replaced by what does; no value exceeds 4 KiB, as larger ones
 //! land in files that are never synced; nothing is accepted after a failed sync; what the store
 //! must hold is stated outside of it and compared before the engine touches a file, because it
 //! rewrites a damaged one when opening it; and its panics are caught.
@@ -11,6 +11,8 @@ mod files;
 mod log_file;
 mod manifest;
 mod opening;
+#[cfg(target_os = "linux")]
+mod sync;
 
 use std::{
     fs::File,
@@ -61,9 +63,9 @@ pub struct SledStorage {
 pub struct Effort {
     /// Commits that became durable.
     pub commits: u64,
-    /// Times that the engine was told to hand its buffers to the operating system.
+    /// Times that the engine was told to make its buffers durable.
     pub flushes: u64,
-    /// Files synced.
+    /// Files synced; the engine's once for each flush, though it syncs it for each of its buffers.
     pub syncs: u64,
 }
 
@@ -216,12 +218,11 @@ impl SledStorage {
         thread::scope(|scope| {
             let stated = scope.spawn(|| sync(&|| manifest.sync()));
             self.effort.flushes.fetch_add(1, Ordering::Relaxed);
-            let written = self.read(|engine| engine.write(&batch.writes));
+            let written = sync(&|| self.read(|engine| engine.write(&batch.writes)));
             if let Err(StorageError::Failed(_)) = written {
                 self.keep_readable(durable);
             }
             written?;
-            sync(&|| sync_db(&writer.db, &self.paths))?;
             stated
                 .join()
                 .unwrap_or_else(|_| Err(StorageError::Failed("the sync panicked".into())))
@@ -307,7 +308,7 @@ impl Writer {
     }
 }
 
-/// Makes durable what the engine handed to the operating system.
+/// Makes durable what the engine wrote, whatever it was.
 fn sync_db(db: &File, paths: &Paths) -> Result<(), StorageError> {
     // An error here may have dropped dirty pages, whatever its kind: no retry can tell.
     db.sync_data()

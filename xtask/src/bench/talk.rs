@@ -114,7 +114,8 @@ impl<'a> Talk<'a> {
         let mut retries = 0;
         while self.tokens + 2 * FILL_TOKENS < size {
             let room = size - self.tokens - FILL_TOKENS;
-            let words = FILL_WORDS.min(room * 100 / TOKENS_OF_100_WORDS);
+            // What the model does not end at one length it may at another.
+            let words = FILL_WORDS.min(room * 100 / TOKENS_OF_100_WORDS) / (1 + retries as u64 / 2);
             let text = format!("{}\n\nSay only: OK.", passages.next(words));
             let tokens_max = match self.side {
                 Side::Stemma => WHOLE_TOKENS_MAX,
