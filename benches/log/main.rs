@@ -70,7 +70,7 @@ enum Store {
     Log,
     /// A file that is appended to and synced.
     Raw,
-    /// Sled with the sync that it lacks, and nothing else.
+    /// Sled, whose flush syncs in this program, and nothing else.
     Sled,
     /// SQLite with a write-ahead log and synchronous=FULL.
     Sqlite,

@@ -6,6 +6,7 @@ use std::{
     io::{BufRead, BufReader, Write},
     path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, Stdio},
+    thread::{self, JoinHandle},
     time::Duration,
 };
 
@@ -249,7 +250,8 @@ impl Said {
 /// A writer that has its store open.
 pub(super) struct Writer {
     pub(super) child: Child,
-    pub(super) out: BufReader<ChildStdout>,
+    /// Hears what it says, which it could not go on without.
+    listener: JoinHandle<Said>,
 }
 
 impl Writer {
@@ -264,16 +266,19 @@ impl Writer {
                 "the child ended: {child:?}"
             );
         }
-        Self { child, out }
+        let listener = thread::spawn(move || {
+            let mut said = Said::default();
+            said.hear_out(out);
+            said
+        });
+        Self { child, listener }
     }
 
     /// Kills the process the hard way; returns what it said before.
     pub(super) fn kill(mut self) -> Said {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
-        let mut said = Said::default();
-        said.hear_out(self.out);
-        said
+        self.listener.join().unwrap()
     }
 }
 

@@ -128,13 +128,13 @@ fn nothing_acknowledged_is_lost_when_the_power_is_cut_within_a_large_commit() {
     };
     let environment = [
         ("LD_PRELOAD", library.as_os_str()),
-        ("STEMMA_SLOW_SYNC_MS", "40".as_ref()),
+        ("STEMMA_SLOW_SYNC_MS", "60".as_ref()),
     ];
     let mut rng = seeded();
     let mut acknowledged = 0;
-    for round in 0..rounds(6) {
+    for round in 0..rounds(8) {
         let dir = tempfile::tempdir().unwrap();
-        let millis = rng.random_range(1_500..3_500);
+        let millis = rng.random_range(2_000..4_000);
         let writer = (Role::WriteMuch, rng.random());
         let (said, disk) = match cut(dir.path(), writer, millis, &environment) {
             Ok(cut) => cut,

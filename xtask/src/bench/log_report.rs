@@ -36,7 +36,7 @@ impl LogReport<'_> {
              an answer of 100 and a JSON object of 1.6 kB; seven of eight continue another. Each \
              store keeps the same keys and values, groups whatever waits into one commit, and \
              answers when that is durable: *raw* appends to a file and calls `fdatasync`, *sled* \
-             applies one batch, flushes and calls `fdatasync`, *SQLite* commits one transaction \
+             applies one batch and flushes, which syncs in this program, *SQLite* commits one transaction \
              with a write-ahead log and `synchronous=FULL`. Latency is from handing a turn in until \
              it is durable. {}.\n\n",
             self.of("log").len(),
