@@ -4,6 +4,7 @@
 use std::{
     ffi::OsStr,
     fs,
+    ops::Range,
     path::{Path, PathBuf},
     process::Command,
     thread,
@@ -99,15 +100,19 @@ fn cut(
     Ok((said, disk.cut(dir.join("copy"), dir.join("after"))?))
 }
 
-#[test]
-fn nothing_acknowledged_is_lost_when_the_power_is_cut() {
+/// Cuts the power of so many writers, each after such a time, and checks what they leave.
+fn assert_cuts_lose_nothing(
+    rounds: u64,
+    role: Role,
+    millis: Range<u64>,
+    environment: &[(&str, &OsStr)],
+) {
     let mut rng = seeded();
     let mut acknowledged = 0;
-    for round in 0..rounds(24) {
+    for round in 0..rounds {
         let dir = tempfile::tempdir().unwrap();
-        let millis = rng.random_range(30..900);
-        let writer = (Role::WriteForEver, rng.random());
-        let (said, disk) = match cut(dir.path(), writer, millis, &[]) {
+        let millis = rng.random_range(millis.clone());
+        let (said, disk) = match cut(dir.path(), (role, rng.random()), millis, environment) {
             Ok(cut) => cut,
             Err(why) => return println!("skipped: it needs root and loop devices: {why}"),
         };
@@ -115,6 +120,11 @@ fn nothing_acknowledged_is_lost_when_the_power_is_cut() {
         child::assert_holds(&sessions(&disk.at), &said, &format!("round {round}"));
     }
     println!("{acknowledged} turns acknowledged, none lost");
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_when_the_power_is_cut() {
+    assert_cuts_lose_nothing(rounds(24), Role::WriteForEver, 30..900, &[]);
 }
 
 /// Commits are large and syncs slow, so that the power is cut between what a commit writes and its syncs, when
@@ -130,20 +140,7 @@ fn nothing_acknowledged_is_lost_when_the_power_is_cut_within_a_large_commit() {
         ("LD_PRELOAD", library.as_os_str()),
         ("STEMMA_SLOW_SYNC_MS", "60".as_ref()),
     ];
-    let mut rng = seeded();
-    let mut acknowledged = 0;
-    for round in 0..rounds(8) {
-        let dir = tempfile::tempdir().unwrap();
-        let millis = rng.random_range(2_000..4_000);
-        let writer = (Role::WriteMuch, rng.random());
-        let (said, disk) = match cut(dir.path(), writer, millis, &environment) {
-            Ok(cut) => cut,
-            Err(why) => return println!("skipped: it needs root and loop devices: {why}"),
-        };
-        acknowledged += said.stored.len();
-        child::assert_holds(&sessions(&disk.at), &said, &format!("round {round}"));
-    }
-    println!("{acknowledged} turns acknowledged, none lost");
+    assert_cuts_lose_nothing(rounds(8), Role::WriteMuch, 2_000..4_000, &environment);
 }
 
 /// The tests above can fail: without the syncs they do.

@@ -1,6 +1,6 @@
 //! The value of an argument between tags → rules.
 
-use llguidance::api::GrammarWithLexer;
+use llguidance::{api::GrammarWithLexer, regex_to_lark};
 use serde_json::{Map, Value, json};
 
 use super::notation;
@@ -223,7 +223,9 @@ impl Bounds {
     pub(super) fn terminal(&self) -> Result<Option<String>, GrammarError> {
         let mut terminals = Vec::new();
         if let Some(pattern) = &self.pattern {
-            let found = quoted::found(quoted::parsed(pattern)?);
+            // In a schema's patterns these classes are of ASCII.
+            let pattern = regex_to_lark(pattern, "dw");
+            let found = quoted::found(quoted::parsed(&pattern)?);
             terminals.push(quoted::source(found, Writing::Bare)?);
         }
         if self.min > 0 || self.max.is_some() {
