@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{
     KEY,
     sequence::Sequence,
-    value::{Bounds, any_text, ended, texts},
+    value::{self, Bounds, texts},
 };
 use crate::{
     dialect::Texts,
@@ -90,7 +90,15 @@ impl Notation<'_, '_> {
             return Ok(format!("({})", texts.join(" | ")));
         }
         match says.get("type") {
-            Some(Value::String(kind)) => self.of_kind(kind, says, depth),
+            Some(Value::String(kind)) => match kind.as_str() {
+                "string" => {
+                    let form = Bounds::of(schema).terminal()?;
+                    Ok(self.text(form.as_deref()))
+                }
+                "object" => self.object(says, depth),
+                "array" => self.list(says, depth),
+                _ => self.rules.form(&Form::Schema(schema.clone())),
+            },
             Some(Value::Array(kinds)) => {
                 let of_kind = |kind: &Value| {
                     let mut schema = says.clone();
@@ -106,24 +114,6 @@ impl Notation<'_, '_> {
         }
     }
 
-    fn of_kind(
-        &mut self,
-        kind: &str,
-        says: &Map<String, Value>,
-        depth: usize,
-    ) -> Result<String, GrammarError> {
-        match kind {
-            "string" => {
-                let bounds = Bounds::of(&Value::Object(says.clone()));
-                let form = bounds.terminal()?;
-                Ok(self.text(form.as_deref()))
-            }
-            "object" => self.object(says, depth),
-            "array" => self.list(says, depth),
-            _ => self.rules.form(&Form::Schema(Value::Object(says.clone()))),
-        }
-    }
-
     /// A text that is always the same.
     fn literal(&self, text: &str) -> String {
         self.rules
@@ -132,10 +122,7 @@ impl Notation<'_, '_> {
 
     /// A text of a form, or any.
     fn text(&mut self, form: Option<&str>) -> String {
-        let text = match form {
-            Some(form) => ended(form, Texts::Bare, self.marker, self.rules),
-            None => any_text(self.marker, self.rules),
-        };
+        let text = value::text(form, Texts::Bare, self.marker, self.rules);
         format!("{} {text}", self.rules.literal(self.marker))
     }
 
@@ -190,17 +177,12 @@ impl Notation<'_, '_> {
 
     fn object(&mut self, says: &Map<String, Value>, depth: usize) -> Result<String, GrammarError> {
         let Some(Value::Object(properties)) = says.get("properties") else {
-            return match says.get("additionalProperties") {
-                Some(Value::Bool(false)) => Ok("\"{}\"".to_owned()),
-                Some(schema) => {
-                    let value = self.value(schema, depth)?;
-                    Ok(entries(KEY, &value))
-                }
-                None => {
-                    let any = self.any()?;
-                    Ok(entries(KEY, &any))
-                }
+            let value = match says.get("additionalProperties") {
+                Some(Value::Bool(false)) => return Ok("\"{}\"".to_owned()),
+                Some(schema) => self.value(schema, depth)?,
+                None => self.any()?,
             };
+            return Ok(entries(&value));
         };
         let required = says.get("required").and_then(Value::as_array);
         let is_required = |key: &str| required.is_some_and(|all| all.iter().any(|it| it == key));
@@ -231,7 +213,7 @@ impl Notation<'_, '_> {
         let text = self.text(None);
         let scalar = json!({"type": ["number", "boolean", "null"]});
         let scalar = self.rules.form(&Form::Schema(scalar))?;
-        let object = entries(KEY, &name);
+        let object = entries(&name);
         self.rules.add_lines(&format!(
             "{name}: {text} | {scalar} | {object} | \"[\" ({name} (\",\" {name})*)? \"]\"\n"
         ));
@@ -240,7 +222,7 @@ impl Notation<'_, '_> {
 }
 
 /// An object of any number of entries.
-fn entries(key: &str, value: &str) -> String {
-    let entry = format!("{key} \":\" {value}");
+fn entries(value: &str) -> String {
+    let entry = format!("{KEY} \":\" {value}");
     format!("\"{{\" ({entry} (\",\" {entry})*)? \"}}\"")
 }

@@ -120,19 +120,16 @@ impl ArgumentValue {
                 rules.add_lines(&lines);
                 match tags.texts {
                     Texts::Marked(marker) => {
-                        let text = ended(&whole, tags.texts, marker, rules);
+                        let text = text(Some(&whole), Texts::Bare, marker, rules);
                         format!("{} {text} {after}", rules.literal(marker))
                     }
-                    _ => ended(&whole, tags.texts, tags.after_value, rules),
+                    texts => text(Some(&whole), texts, tags.after_value, rules),
                 }
             }
-            Self::Text(bounds) => match bounds.terminal()? {
-                Some(terminal) => ended(&terminal, tags.texts, tags.after_value, rules),
-                None if tags.texts == Texts::Cdata => {
-                    ended(ANY, tags.texts, tags.after_value, rules)
-                }
-                None => any_text(tags.after_value, rules),
-            },
+            Self::Text(bounds) => {
+                let form = bounds.terminal()?;
+                text(form.as_deref(), tags.texts, tags.after_value, rules)
+            }
         })
     }
 }
@@ -154,8 +151,16 @@ fn written(text: &str, texts: Texts) -> String {
     }
 }
 
-/// A text of a form with what comes after it.
-pub(super) fn ended(form: &str, texts: Texts, after: &str, rules: &mut Rules<'_>) -> String {
+/// A text of a form, or any, with what comes after it.
+pub(super) fn text(form: Option<&str>, texts: Texts, after: &str, rules: &mut Rules<'_>) -> String {
+    match form {
+        Some(form) => ended(form, texts, after, rules),
+        None if texts == Texts::Cdata => ended(ANY, texts, after, rules),
+        None => any_text(after, rules),
+    }
+}
+
+fn ended(form: &str, texts: Texts, after: &str, rules: &mut Rules<'_>) -> String {
     let [open, close] = Texts::CDATA.map(|text| Value::from(text).to_string());
     let text = match texts {
         Texts::Cdata => format!(
@@ -184,8 +189,7 @@ fn without(terminal: &str, text: &str) -> String {
     format!("(({terminal}) & ~({ANY} {text} {ANY}))")
 }
 
-/// Any text with what comes after it.
-pub(super) fn any_text(after: &str, rules: &mut Rules<'_>) -> String {
+fn any_text(after: &str, rules: &mut Rules<'_>) -> String {
     // Control tokens end a text, as it has none; other ends are looked for.
     match rules.has_control(after) {
         true => {
