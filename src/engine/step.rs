@@ -195,8 +195,9 @@ impl<E: Executor> Engine<E> {
 
     /// When the next job will have waited too long, if one waits.
     pub(super) fn next_overdue(&self) -> Option<Instant> {
-        let first = self.sequences.iter().find_map(Sequence::waits_since)?;
-        first.checked_add(self.wait_max?)
+        let wait_max = self.wait_max?;
+        let waiting = self.sequences.iter().filter_map(Sequence::waits_since);
+        waiting.min()?.checked_add(wait_max)
     }
 
     fn plan(&self, beginnings: &[Option<Beginning>]) -> Vec<Decision> {

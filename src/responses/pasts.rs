@@ -58,8 +58,9 @@ impl Pasts {
     }
 
     /// Keeps the prompt of a response; the oldest give way.
-    pub(super) fn keep_prompt(&self, session: SessionId, text: &str) {
-        locked(&self.prompts).keep(session, text.into(), text.len());
+    pub(super) fn keep_prompt(&self, session: SessionId, text: Arc<str>) {
+        let bytes = text.len();
+        locked(&self.prompts).keep(session, text, bytes);
     }
 
     /// Keeps nothing more of a response.
@@ -94,8 +95,8 @@ mod tests {
             answer: Vec::new(),
         };
         pasts.keep(known);
-        pasts.keep_prompt(id(1), "<user>Hi.");
-        pasts.keep_prompt(id(2), "<user>Ho.");
+        pasts.keep_prompt(id(1), "<user>Hi.".into());
+        pasts.keep_prompt(id(2), "<user>Ho.".into());
         assert_eq!(pasts.prompt(id(1)).as_deref(), Some("<user>Hi."));
         pasts.forget(id(1));
         pasts.forget(id(3));

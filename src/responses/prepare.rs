@@ -38,6 +38,8 @@ pub(super) struct Beginning {
     pub(super) input: InputAppended,
     /// The tokens of the whole prompt.
     pub(super) prompt: Vec<TokenId>,
+    /// As the template wrote it, if the turn that goes on from this one may need that again.
+    pub(super) text: Option<Arc<str>>,
     /// How many of them the session shares with its parent.
     pub(super) shared: usize,
     /// Why it does not fork the response that it continues.
@@ -101,7 +103,6 @@ pub(super) fn prepare(
             service.lines.find(&service.log, line, &prompt.tokens)
         }
     };
-    keep_prompt(service, &record, &prompt);
     let session = beginning(&record, owner, past.as_ref(), &prompt, fork);
     let cache_scope = cache_scope(caller);
     let snapshots = model.snapshots.as_ref();
@@ -153,19 +154,10 @@ fn beginning(
             head: prompt.head.clone(),
         },
         prompt: prompt.tokens.clone(),
+        text: prompt.text.clone().filter(|_| record.turn.store),
         shared: shared.unwrap_or(0),
         rebuilt: prompt.rebuilt,
         head_digest: prompt.head_digest,
-    }
-}
-
-/// The turn that goes on from this one needs its prompt again.
-fn keep_prompt(service: &Service, record: &Record, prompt: &Prompt) {
-    if let Some(text) = &prompt.text
-        && record.turn.store
-    {
-        let session = past::session_of(record.id);
-        service.pasts.keep_prompt(session, text);
     }
 }
 

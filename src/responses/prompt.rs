@@ -32,7 +32,7 @@ pub(super) struct Prompt {
     pub(super) head: String,
     pub(super) head_digest: [u8; 32],
     /// As the template wrote it, if one did.
-    pub(super) text: Option<String>,
+    pub(super) text: Option<Arc<str>>,
 }
 
 impl Prompt {
@@ -114,7 +114,7 @@ impl Conversation<'_> {
             rebuilt,
             head,
             head_digest,
-            text: Some(text_of(&pieces)),
+            text: Some(text_of(&pieces).into()),
         })
     }
 

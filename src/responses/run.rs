@@ -138,9 +138,13 @@ pub(super) async fn run(
     let cached_tokens = warmth.cached_tokens;
     let decision = decision(&session, warmth);
     let reader = Reader::new(&model, &record.turn, &session.prompt);
+    let (id, text) = (session.opening.id, session.text.clone());
     let owner = session.opening.owner.clone();
     let lines = Arc::clone(&service.lines);
     let recording = Recording::begin(&service.log, lines, session, seed).await?;
+    if let Some(text) = text {
+        service.pasts.keep_prompt(id, text);
+    }
     if let Some(decision) = decision {
         tracing::info!(response = %record.id, ?decision, snapshot_tokens, "continuing a response");
         service.decisions.count(decision);
