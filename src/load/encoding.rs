@@ -1,10 +1,8 @@
 //! How tensors are stored, and decoding them to 32-bit floats.
 
-use half::slice::HalfFloatSliceExt;
-use half::{bf16, f16};
+use half::{bf16, f16, slice::HalfFloatSliceExt};
 
-use super::gguf;
-use super::parallel::over_parts;
+use super::{gguf, parallel::over_parts};
 
 /// How a tensor is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

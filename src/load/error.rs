@@ -1,7 +1,6 @@
 //! The one error of this module: a sentence with an address.
 
-use std::fmt::Display;
-use std::path::Path;
+use std::{fmt::Display, path::Path};
 
 /// Why a model could not be loaded; the text names the file and the tensor.
 #[derive(Debug, thiserror::Error)]

@@ -4,9 +4,11 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::mlx::{self, MlxPacking};
-use super::safetensors::SafeTensors;
-use super::{LoadError, ModelFiles, json};
+use super::{
+    LoadError, ModelFiles, json,
+    mlx::{self, MlxPacking},
+    safetensors::SafeTensors,
+};
 use crate::tokenizer::TokenizerSource;
 
 /// Opens a folder with `config.json`, `tokenizer.json` and safetensors files.

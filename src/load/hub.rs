@@ -1,15 +1,20 @@
 //! Repositories of the Hugging Face Hub, downloaded into the cache that Python's client uses too.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
-use hf_hub::api::sync::{Api, ApiBuilder, ApiError};
-use hf_hub::api::{Progress, RepoInfo};
-use hf_hub::{Cache, Repo, RepoType};
+use hf_hub::{
+    Cache, Repo, RepoType,
+    api::{
+        Progress, RepoInfo,
+        sync::{Api, ApiBuilder, ApiError},
+    },
+};
 use indicatif::ProgressBar;
 
-use super::LoadError;
-use super::progress::bytes_bar;
+use super::{LoadError, progress::bytes_bar};
 
 const REVISION: &str = "main";
 

@@ -1,8 +1,10 @@
 //! Small JSON and text files of a model's folder.
 
-use std::fs::File;
-use std::io::{ErrorKind, Read};
-use std::path::Path;
+use std::{
+    fs::File,
+    io::{ErrorKind, Read},
+    path::Path,
+};
 
 use serde_json::{Map, Value};
 

@@ -1,8 +1,10 @@
 //! Files mapped into memory: reading a tensor is what touches the disk.
 
-use std::fs::File;
-use std::ops::{Deref, Range};
-use std::path::{Path, PathBuf};
+use std::{
+    fs::File,
+    ops::{Deref, Range},
+    path::{Path, PathBuf},
+};
 
 use memmap2::Mmap;
 

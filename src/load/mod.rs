@@ -19,8 +19,10 @@ mod progress;
 mod resolve;
 mod safetensors;
 
-use std::borrow::Cow;
-use std::path::{Path, PathBuf};
+use std::{
+    borrow::Cow,
+    path::{Path, PathBuf},
+};
 
 use serde_json::{Map, Value};
 

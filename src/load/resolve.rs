@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use super::LoadError;
-use super::alias::{self, ALIASES};
-use super::hub::{Hub, Wanted};
+use super::{
+    LoadError,
+    alias::{self, ALIASES},
+    hub::{Hub, Wanted},
+};
 
 /// Where models are looked for and downloaded to.
 #[derive(Debug, Clone)]

@@ -2,16 +2,17 @@
 //!
 //! Format: <https://huggingface.co/docs/safetensors>.
 
-use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
-use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashMap},
+    ops::Range,
+    path::{Path, PathBuf},
+};
 
 use safetensors::tensor::{Dtype, Metadata};
 use serde_json::Value;
 
-use super::encoding::decode;
-use super::{Encoding, LoadError, MappedFile, TensorInfo, Tensors, json};
+use super::{Encoding, LoadError, MappedFile, TensorInfo, Tensors, encoding::decode, json};
 use crate::limits::SAFETENSORS_HEADER_BYTES_MAX;
 
 const INDEX: &str = "model.safetensors.index.json";

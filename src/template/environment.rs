@@ -7,17 +7,16 @@
 
 use std::fmt;
 
-use jiff::ZonedDateTime;
-use jiff::fmt::strtime;
-use minijinja::syntax::SyntaxConfig;
-use minijinja::value::ValueKind;
-use minijinja::{Environment, Error, ErrorKind, Output, State, Value, escape_formatter};
+use jiff::{ZonedDateTime, fmt::strtime};
+use minijinja::{
+    Environment, Error, ErrorKind, Output, State, Value, escape_formatter, syntax::SyntaxConfig,
+    value::ValueKind,
+};
 use minijinja_contrib::globals;
 
 use crate::limits::{TEMPLATE_FUEL_MAX, TEMPLATE_RECURSION_MAX};
 
-use super::repr::str_of;
-use super::{filters, json, methods};
+use super::{filters, json, methods, repr::str_of};
 
 /// Name of the one template in the environment.
 pub(super) const CHAT: &str = "chat";

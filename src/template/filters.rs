@@ -6,12 +6,16 @@
 
 use std::borrow::Cow;
 
-use minijinja::value::{Kwargs, Rest, ValueKind, ValueOrKwargs, from_args};
-use minijinja::{Environment, Error, ErrorKind, State, Value, filters};
+use minijinja::{
+    Environment, Error, ErrorKind, State, Value, filters,
+    value::{Kwargs, Rest, ValueKind, ValueOrKwargs, from_args},
+};
 
-use super::methods::{is_space, python_lines};
-use super::repr::{self, str_of};
-use super::source::LOOP_FILTER;
+use super::{
+    methods::{is_space, python_lines},
+    repr::{self, str_of},
+    source::LOOP_FILTER,
+};
 
 /// Widest indentation, so that a template cannot ask for endless space.
 const INDENT_MAX: usize = 1024;

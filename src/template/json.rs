@@ -1,7 +1,9 @@
 //! The `tojson` filter: Python's `json.dumps`, byte for byte.
 
-use minijinja::value::{Kwargs, ObjectRepr, ValueKind};
-use minijinja::{Error, ErrorKind, State, Value};
+use minijinja::{
+    Error, ErrorKind, State, Value,
+    value::{Kwargs, ObjectRepr, ValueKind},
+};
 
 use super::repr::{DEPTH_MAX, float, float_repr, revealed, sentinels};
 

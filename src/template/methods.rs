@@ -5,8 +5,10 @@
 
 use std::ops::Range;
 
-use minijinja::value::{Kwargs, Tuple, ValueKind, from_args};
-use minijinja::{Error, ErrorKind, State, Value};
+use minijinja::{
+    Error, ErrorKind, State, Value,
+    value::{Kwargs, Tuple, ValueKind, from_args},
+};
 use minijinja_contrib::pycompat::unknown_method_callback;
 
 /// Widest padding, so that a template cannot ask for endless space.

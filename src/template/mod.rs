@@ -20,15 +20,19 @@ use jiff::{Timestamp, ZonedDateTime, tz::TimeZone};
 use minijinja::Environment;
 use serde_json::Map;
 
-use crate::conversation::{FunctionTool, Head, Item, Message, Part, Role};
-use crate::tokenizer::{PromptPiece, SpecialTokens};
+use crate::{
+    conversation::{FunctionTool, Head, Item, Message, Part, Role},
+    tokenizer::{PromptPiece, SpecialTokens},
+};
 
 pub use self::thoughts::ARGUMENT as PRESERVE_THINKING;
 
-use self::environment::{CHAT, Raised};
-use self::messages::ChatMessage;
-use self::sentinel::{ControlSpellings, Disguise};
-use self::variables::Variables;
+use self::{
+    environment::{CHAT, Raised},
+    messages::ChatMessage,
+    sentinel::{ControlSpellings, Disguise},
+    variables::Variables,
+};
 
 /// What is to be rendered.
 #[derive(Debug, Clone, Copy)]

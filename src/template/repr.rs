@@ -1,13 +1,13 @@
 //! Values as text, as Python's `str` and `repr` write them.
 
-use std::fmt;
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
-use minijinja::value::{Object, ObjectRepr, Tuple, ValueKind};
-use minijinja::{Error, State, Value};
+use minijinja::{
+    Error, State, Value,
+    value::{Object, ObjectRepr, Tuple, ValueKind},
+};
 
-use super::environment::SENTINELS;
-use super::sentinel::Sentinels;
+use super::{environment::SENTINELS, sentinel::Sentinels};
 
 /// How deep a value may nest to be written; request bodies nest less.
 pub(super) const DEPTH_MAX: usize = 256;

@@ -7,11 +7,7 @@
 
 mod fragments;
 
-use std::borrow::Cow;
-use std::collections::BTreeSet;
-use std::fmt;
-use std::ops::Range;
-use std::sync::Arc;
+use std::{borrow::Cow, collections::BTreeSet, fmt, ops::Range, sync::Arc};
 
 use aho_corasick::{AhoCorasick, MatchKind};
 use minijinja::value::{Object, ObjectRepr};

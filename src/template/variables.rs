@@ -1,20 +1,23 @@
 //! The variables a template sees.
 
-use std::borrow::Cow;
-use std::fmt::Write as _;
+use std::{borrow::Cow, fmt::Write as _};
 
 use jiff::ZonedDateTime;
 use minijinja::Value;
 use serde_json::{Map, Value as Json};
 use sha2::{Digest, Sha256};
 
-use crate::conversation::{FunctionTool, Head};
-use crate::tokenizer::SpecialTokens;
+use crate::{
+    conversation::{FunctionTool, Head},
+    tokenizer::SpecialTokens,
+};
 
-use super::messages::{AssistantMessage, ChatCall, ChatMessage, ToolMessage};
-use super::repr::float_value;
-use super::sentinel::Disguise;
-use super::{Rendering, environment};
+use super::{
+    Rendering, environment,
+    messages::{AssistantMessage, ChatCall, ChatMessage, ToolMessage},
+    repr::float_value,
+    sentinel::Disguise,
+};
 
 /// Length of the call ids of templates that insist on one.
 const SHORT_CALL_ID: usize = 9;

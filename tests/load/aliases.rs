@@ -1,11 +1,12 @@
 //! The real files of the aliases, where the cache folder has them (`cargo xtask models fetch`).
 
-use std::collections::BTreeMap;
-use std::env;
+use std::{collections::BTreeMap, env};
 
 use serde_json::{Value, json};
-use stemma::load::{self, Encoding, ModelFiles, Sources, alias};
-use stemma::tokenizer::TokenizerSource;
+use stemma::{
+    load::{self, Encoding, ModelFiles, Sources, alias},
+    tokenizer::TokenizerSource,
+};
 
 /// Opens the file of an alias, or says why it cannot.
 #[expect(clippy::print_stdout, reason = "says why a test did nothing")]

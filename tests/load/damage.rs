@@ -2,11 +2,12 @@
 //!
 //! A failing test prints its seed, which `DAMAGE_SEED` replays, and the damage it was shrunk to.
 
-use std::fs;
-use std::path::Path;
+use std::{fs, path::Path};
 
-use proptest::prelude::*;
-use proptest::test_runner::{RngSeed, TestRunner};
+use proptest::{
+    prelude::*,
+    test_runner::{RngSeed, TestRunner},
+};
 use safetensors::tensor::{Dtype, TensorView, serialize};
 use stemma::load::{self, Tensors};
 

@@ -1,13 +1,13 @@
 //! Folders in the Hugging Face layout.
 
-use std::collections::HashMap;
-use std::fs;
-use std::path::Path;
+use std::{collections::HashMap, fs, path::Path};
 
 use safetensors::tensor::{Dtype, TensorView, serialize};
 use serde_json::json;
-use stemma::load::{self, Encoding, LoadError};
-use stemma::tokenizer::TokenizerSource;
+use stemma::{
+    load::{self, Encoding, LoadError},
+    tokenizer::TokenizerSource,
+};
 use tempfile::TempDir;
 
 /// A safetensors file's bytes with these tensors: name, type, shape, bytes.

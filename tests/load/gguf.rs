@@ -1,8 +1,10 @@
 //! GGUF files: what of them is presented how, and what is refused with which sentence.
 
 use serde_json::json;
-use stemma::load::{self, Encoding, LoadError, ModelFiles};
-use stemma::tokenizer::TokenizerSource;
+use stemma::{
+    load::{self, Encoding, LoadError, ModelFiles},
+    tokenizer::TokenizerSource,
+};
 
 use super::gguf_writer::{GgufFile, HIDDEN, Metadata, VOCABULARY};
 

@@ -1,14 +1,15 @@
 //! Models from a hub, and names in general.
 
-use std::collections::HashMap;
-use std::path::Path;
+use std::{collections::HashMap, path::Path};
 
 use safetensors::tensor::{Dtype, TensorView, serialize};
 use serde_json::json;
 use stemma::load::{self, Hub, LoadError, Sources};
 
-use super::gguf_writer::GgufFile;
-use super::hub_server::{COMMIT, HubServer, Repositories};
+use super::{
+    gguf_writer::GgufFile,
+    hub_server::{COMMIT, HubServer, Repositories},
+};
 
 fn weights(name: &str) -> Vec<u8> {
     let bytes = vec![0; 1 << 20];

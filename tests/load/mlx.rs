@@ -1,7 +1,9 @@
 //! Folders quantised by MLX against MLX's own numbers (tests/goldens/mlx_quantised.py).
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use safetensors::SafeTensors;
 use stemma::load::{self, Encoding, LoadError, MlxQuantization};

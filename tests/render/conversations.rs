@@ -5,11 +5,14 @@ use std::collections::BTreeMap;
 use jiff::ZonedDateTime;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use stemma::conversation::{
-    CallKind, CallOutput, FunctionCall, FunctionTool, Head, Item, Message, Part, Reasoning, Role,
+use stemma::{
+    conversation::{
+        CallKind, CallOutput, FunctionCall, FunctionTool, Head, Item, Message, Part, Reasoning,
+        Role,
+    },
+    template::{ChatTemplate, Rendering, TemplateError},
+    tokenizer::{PromptPiece, SpecialTokens},
 };
-use stemma::template::{ChatTemplate, Rendering, TemplateError};
-use stemma::tokenizer::{PromptPiece, SpecialTokens};
 
 const FILE: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),

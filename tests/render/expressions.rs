@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use stemma::conversation::{Head, Item, Message, Part, Role};
-use stemma::template::{ChatTemplate, Rendering, TemplateError};
-use stemma::tokenizer::SpecialTokens;
+use stemma::{
+    conversation::{Head, Item, Message, Part, Role},
+    template::{ChatTemplate, Rendering, TemplateError},
+    tokenizer::SpecialTokens,
+};
 
 use super::conversations::{Conversations, text_of};
 

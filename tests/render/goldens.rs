@@ -1,9 +1,11 @@
 //! Rendered prompts against the committed lengths and hashes of what `transformers` rendered.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use sha2::{Digest, Sha256};
 use stemma::template::{ChatTemplate, TemplateError};

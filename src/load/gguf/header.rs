@@ -2,11 +2,12 @@
 //!
 //! Format: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>.
 
-use std::collections::HashSet;
-use std::ops::Range;
+use std::{collections::HashSet, ops::Range};
 
-use super::cursor::Cursor;
-use super::metadata::{ENTRY_BYTES_MIN, Metadata};
+use super::{
+    cursor::Cursor,
+    metadata::{ENTRY_BYTES_MIN, Metadata},
+};
 use crate::load::{BlockType, Encoding, LoadError, TensorInfo};
 
 const MAGIC: [u8; 4] = *b"GGUF";

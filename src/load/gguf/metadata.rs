@@ -5,8 +5,7 @@
 use std::collections::HashMap;
 
 use super::cursor::Cursor;
-use crate::limits::GGUF_METADATA_ELEMENTS_MAX;
-use crate::load::LoadError;
+use crate::{limits::GGUF_METADATA_ELEMENTS_MAX, load::LoadError};
 
 /// One value, with the integer widths of the format widened to one.
 #[derive(Debug, Clone, PartialEq)]

@@ -12,11 +12,10 @@ mod vocabulary;
 
 use std::path::Path;
 
-use self::architecture::Architecture;
-use self::config::Source;
-use self::header::Header;
-use self::metadata::Metadata;
-use self::tensors::GgufTensors;
+use self::{
+    architecture::Architecture, config::Source, header::Header, metadata::Metadata,
+    tensors::GgufTensors,
+};
 use super::{LoadError, MappedFile, ModelFiles};
 use crate::tokenizer::TokenizerSource;
 

@@ -3,8 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::config::{Source, into_map};
-use crate::load::LoadError;
-use crate::load::encoding::decode;
+use crate::load::{LoadError, encoding::decode};
 
 /// `rope_theta` and `rope_scaling` of `config.json`.
 pub(super) fn config(

@@ -1,15 +1,13 @@
 //! The tensors of a GGUF file under Hugging Face names, in Hugging Face's order and convention.
 
-use std::borrow::Cow;
-use std::collections::HashMap;
-use std::ops::Range;
+use std::{borrow::Cow, collections::HashMap, ops::Range};
 
-use super::architecture::Architecture;
-use super::header::StoredTensor;
-use super::rope::interleaved_row;
-use crate::load::encoding::{decode, decode_here};
-use crate::load::parallel::over_parts;
-use crate::load::{Encoding, LoadError, MappedFile, TensorInfo, Tensors};
+use super::{architecture::Architecture, header::StoredTensor, rope::interleaved_row};
+use crate::load::{
+    Encoding, LoadError, MappedFile, TensorInfo, Tensors,
+    encoding::{decode, decode_here},
+    parallel::over_parts,
+};
 
 /// The tensors of one file.
 pub(super) struct GgufTensors {

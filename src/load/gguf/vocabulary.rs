@@ -1,8 +1,7 @@
 //! The `tokenizer.ggml.*` metadata of a GGUF file, checked for agreement.
 
 use super::metadata::{Metadata, Value};
-use crate::load::LoadError;
-use crate::tokenizer::GgufVocabulary;
+use crate::{load::LoadError, tokenizer::GgufVocabulary};
 
 /// Reads the vocabulary of a model whose embedding has `rows` rows.
 pub(super) fn read(metadata: &Metadata, rows: usize) -> Result<GgufVocabulary, LoadError> {

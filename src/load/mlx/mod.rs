@@ -7,8 +7,7 @@
 mod config;
 mod unpack;
 
-use std::borrow::Cow;
-use std::collections::HashMap;
+use std::{borrow::Cow, collections::HashMap};
 
 use self::unpack::unpack;
 use super::{Encoding, LoadError, TensorInfo, Tensors};

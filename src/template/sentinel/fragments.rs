@@ -1,7 +1,6 @@
 //! Parts of control tokens at the ends of values.
 
-use std::collections::HashSet;
-use std::ops::Range;
+use std::{collections::HashSet, ops::Range};
 
 /// Parts of spellings that could become whole ones beside a template's text: a property named
 /// `|im_end|` that a template writes between `<` and `>`.

@@ -4,10 +4,13 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::conversation::{
-    CallKind, CallOutput, FunctionCall, FunctionTool, Head, Item, Message, Part, Reasoning, Role,
+use crate::{
+    conversation::{
+        CallKind, CallOutput, FunctionCall, FunctionTool, Head, Item, Message, Part, Reasoning,
+        Role,
+    },
+    template::{ChatTemplate, Rendering},
 };
-use crate::template::{ChatTemplate, Rendering};
 
 const SPELLINGS: [&str; 5] = ["<|im_start|>", "<|im_end|>", "</s>", "<think>", "</think>"];
 

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::ActivationBits;
 use super::{
+    ActivationBits,
     kernels::{
         Level,
         activations::{PANEL, PanelBlock, Quantise, Remainder, spread},
