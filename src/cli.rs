@@ -233,7 +233,7 @@ pub struct LoadArgs {
     pub quantize: Option<QuantizeArg>,
     /// Instructions that the own kernels use [default: the fastest that the processor has].
     #[arg(long, env = "STEMMA_CPU", value_enum)]
-    pub cpu: Option<CpuArg>,
+    pub cpu: Option<SimdArg>,
     /// Type to compute in on MLX; auto is f32 on CPUs and the stored type on GPUs. On the own kernels
     /// f32 takes activations of 16 bits instead of 8.
     #[arg(long, env = "STEMMA_DTYPE", value_enum, default_value_t = DtypeArg::Auto)]
@@ -308,7 +308,7 @@ pub enum QuantizeArg {
 
 /// Instructions of processors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum CpuArg {
+pub enum SimdArg {
     /// AVX-512 with VNNI.
     Avx512,
     /// AVX2, and AVX-VNNI where there is that.

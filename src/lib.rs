@@ -16,7 +16,7 @@ pub mod tokenizer;
 
 pub mod template;
 
-pub mod dialect;
+pub mod output_parser;
 
 pub mod translate;
 

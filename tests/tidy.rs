@@ -226,7 +226,7 @@ const RESERVED: &[(&str, &[&str], &str)] = &[
     ),
     (
         "sled::",
-        &["src/session/sled", "src/session/mod.rs"],
+        &["src/session/store/sled", "src/session/mod.rs"],
         "only one place knows the store",
     ),
     (
@@ -277,7 +277,7 @@ fn the_engine_knows_tokens_only() {
         "conversation",
         "tokenizer",
         "template",
-        "dialect",
+        "output_parser",
         "translate",
     ];
     let mut offences = Vec::new();

@@ -237,8 +237,8 @@ fn copying(path: &Path, text: &str, device: Device) -> Result<Figures> {
         figures.insert(format!("copy_{name}_tokens_per_s"), rate(&copied)?);
         figures.insert(format!("new_{name}_tokens_per_s"), rate(passage)?);
         let stats = engine.stats();
-        if stats.guessed_tokens > 0 {
-            let share = stats.guessed_right_tokens as f64 / stats.guessed_tokens as f64;
+        if stats.drafted_tokens > 0 {
+            let share = stats.accepted_tokens as f64 / stats.drafted_tokens as f64;
             figures.insert("guesses_right_share".into(), share);
         }
     }
@@ -314,7 +314,7 @@ async fn next_token(stream: &mut TokenStream) -> Result<Option<TokenId>> {
     loop {
         match stream.next().await {
             Some(TokenEvent::Token(token)) => return Ok(Some(token.id)),
-            Some(TokenEvent::Finished(engine::Finish::Failed(reason))) => {
+            Some(TokenEvent::Finished(engine::FinishReason::Failed(reason))) => {
                 return Err(anyhow!("the engine failed: {reason}"));
             }
             Some(TokenEvent::Accepted { .. }) => {}
@@ -338,7 +338,7 @@ fn job(engine: &EngineHandle, length: usize, tokens: usize, nth: usize) -> Job {
         end_tokens: Arc::new([]),
         cache_scope: CacheScope::default(),
         cache_key: None,
-        thaw: None,
+        restore: None,
     }
 }
 

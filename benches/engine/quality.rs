@@ -27,7 +27,7 @@ pub(crate) fn perplexity<E: Executor>(
             .map(|(tokens, kv)| Slot {
                 tokens: &tokens[place..=place],
                 kv,
-                wanted: 1,
+                logit_rows: 1,
             })
             .collect();
         executor.step(&mut slots, &mut logits)?;

@@ -14,7 +14,7 @@ use std::{
 use criterion::{Criterion, criterion_group, criterion_main};
 use serde_json::{Value, json};
 use stemma::{
-    grammar::{Form, Grammars, Shape, Spec, Start, TextForm},
+    grammar::{GrammarCompiler, GrammarSpec, Shape, StartAt, TextGrammar, ValueGrammar},
     id::TokenId,
     load::{self, Sources},
     sampling::Constraint,
@@ -68,14 +68,14 @@ call: CNAME "(" [values] ")"
 /// A tool's input that the grammar above admits, as JSON has it.
 const INPUT: &str = r#"{"input": "{title: \"On texts\", tags: [\"copies\", [1, -2.5]],\n by: person(\"Karl\", {born: 1793, at: place(52.3, 10.5)})}"}"#;
 
-fn spec(schema: Value) -> Spec {
-    of(Form::Schema(schema))
+fn spec(schema: Value) -> GrammarSpec {
+    of(ValueGrammar::Schema(schema))
 }
 
-fn of(form: Form) -> Spec {
-    Spec {
-        shape: Shape::Form(form),
-        start: Start::Now,
+fn of(form: ValueGrammar) -> GrammarSpec {
+    GrammarSpec {
+        shape: Shape::Value(form),
+        start: StartAt::Immediately,
     }
 }
 
@@ -90,7 +90,7 @@ fn tokenizer() -> Tokenizer {
 fn wait(constraint: &mut dyn Constraint, left: usize) {
     let mut context = Context::from_waker(Waker::noop());
     while constraint
-        .poll_allowed(left, &mut context)
+        .poll_mask(left, &mut context)
         .map(black_box)
         .is_pending()
     {
@@ -100,7 +100,7 @@ fn wait(constraint: &mut dyn Constraint, left: usize) {
 
 fn take(constraint: &mut dyn Constraint, token: TokenId, left: usize) {
     let mut context = Context::from_waker(Waker::noop());
-    while constraint.poll_take(token, left, &mut context) != Poll::Ready(true) {
+    while constraint.poll_accept(token, left, &mut context) != Poll::Ready(true) {
         wait(constraint, left);
     }
 }
@@ -116,8 +116,8 @@ fn run(constraint: &mut dyn Constraint, tokens: &[TokenId], room: usize) {
 
 fn grammar(criterion: &mut Criterion) {
     let tokenizer = tokenizer();
-    let ends: Arc<[TokenId]> = tokenizer.end_tokens().into();
-    let make = || Grammars::new(tokenizer.clone(), Arc::clone(&ends));
+    let ends: Arc<[TokenId]> = tokenizer.eos_tokens().into();
+    let make = || GrammarCompiler::new(tokenizer.clone(), Arc::clone(&ends));
     let tokens = tokenizer.encode_text(ANSWER, false);
     let spec = spec(schema());
     let mut group = criterion.benchmark_group("grammar");
@@ -141,7 +141,10 @@ fn grammar(criterion: &mut Criterion) {
     });
     let lark = |nth: usize| {
         let definition = format!("{NESTS}// {nth}\n");
-        of(Form::Keyed("input".to_owned(), TextForm::Lark(definition)))
+        of(ValueGrammar::Keyed(
+            "input".to_owned(),
+            TextGrammar::Lark(definition),
+        ))
     };
     group.bench_function("another grammar that nests", |bencher| {
         bencher.iter(|| {

@@ -4,13 +4,13 @@ use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result};
 use stemma::{
-    auth::Gate,
+    auth::Authenticator,
     clock::{SystemClock, SystemEntropy},
     engine::{EngineOptions, scripted::ScriptedExecutor},
     http::{self, AppState, HttpOptions},
     id::TokenId,
     responses::{Models, Service},
-    session::{Bounds, LogOptions, SessionLog, SledOptions, SledStorage},
+    session::{LogOptions, RetentionLimits, SessionLog, SledOptions, SledStorage},
 };
 use tokio::net::TcpListener;
 
@@ -27,7 +27,7 @@ pub(crate) struct Limits {
     /// Bytes of prompts in memory.
     prefix_bytes: usize,
     /// On disk.
-    bounds: Bounds,
+    bounds: RetentionLimits,
 }
 
 impl Limits {
@@ -36,14 +36,14 @@ impl Limits {
         Self {
             log_bytes: SledOptions::default().cache_bytes,
             prefix_bytes: EngineOptions::default().cache_bytes_max,
-            bounds: Bounds::default(),
+            bounds: RetentionLimits::default(),
         }
     }
 
     /// Caches that are soon full, so that what grows on is something else; of responses so many, and
     /// what was not stored for a second, or everything.
     pub(crate) fn small(kept: Option<u64>) -> Self {
-        let bounds = kept.map(|kept| Bounds::from_flags(Some(kept), None, None, 1));
+        let bounds = kept.map(|kept| RetentionLimits::from_flags(Some(kept), None, None, 1));
         Self {
             log_bytes: 8 << 20,
             prefix_bytes: 64 << 20,
@@ -90,7 +90,7 @@ impl Ours {
         let service = Service::new(models, log.clone(), clock, Arc::new(SystemEntropy));
         let state = AppState::new(
             Arc::new(service),
-            Arc::new(Gate::open(false)),
+            Arc::new(Authenticator::open(false)),
             HttpOptions::default(),
             Arc::new(SystemEntropy),
         );

@@ -14,8 +14,7 @@ use rusqlite::{Connection, params};
 use stemma::session::{
     LogOptions, SessionId, SessionLog,
     key::{Key, Space},
-    memory::MemoryStorage,
-    storage::Value,
+    store::{Value, memory::MemoryStorage},
 };
 use tokio::sync::oneshot;
 

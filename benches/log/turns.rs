@@ -5,9 +5,9 @@ use stemma::{
     clock::{Clock, SystemClock},
     id::ResponseId,
     session::{
-        Event, ForkPoint, LogError, Opening, SessionId, SessionLog,
-        event::{InputAppended, Tokens, TurnClosed, TurnFinish, TurnStatus, Usage},
-        log::{Ending, NewResponse},
+        Event, ForkPoint, LogError, NewSession, SessionId, SessionLog,
+        format::event::{InputAppended, Tokens, TurnClosed, TurnFinish, TurnStatus, Usage},
+        log::{NewResponse, TurnEnd},
     },
 };
 
@@ -72,7 +72,7 @@ pub(crate) async fn store(
     id: SessionId,
     previous: Option<SessionId>,
 ) -> Result<(), LogError> {
-    let opening = Opening {
+    let opening = NewSession {
         id,
         owner: None,
         model: "smollm2-135m-instruct-q8_0".into(),
@@ -107,7 +107,7 @@ pub(crate) async fn store(
         head_digest: [7; 32],
         forkable: true,
     };
-    turn.end(Ending {
+    turn.end(TurnEnd {
         generated: (0..ANSWER_TOKENS).collect(),
         closed,
         response: Some(response),

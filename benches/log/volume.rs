@@ -13,8 +13,8 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use stemma::session::{
-    self, Access, LogOptions, SessionId, SessionLog, SledOptions, SledStorage, migrate::Direct,
-    operate::inspect, storage::Storage,
+    self, Access, LogOptions, SessionId, SessionLog, SledOptions, SledStorage, admin::inspect,
+    format::migrate::Direct, store::Storage,
 };
 
 use super::{Figures, memory::memory, turns};

@@ -9,16 +9,16 @@ use anyhow::bail;
 use half::f16;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::open::Opening;
+use super::load_model::ModelOptions;
 use crate::{
-    cli::{CpuArg, DeviceArg, DtypeArg, KvTypeArg, QuantizeArg},
+    cli::{DeviceArg, DtypeArg, KvTypeArg, QuantizeArg, SimdArg},
     engine::{self, EngineHandle},
     load::{LoadError, ModelFiles, Tensors},
     model::{
         self,
         exec::{
             Executor,
-            cpu::{ActivationBits, CpuExecutor, CpuOptions, Instructions, KvElement, Quantize},
+            cpu::{ActivationBits, CpuExecutor, CpuOptions, KvElement, Quantize, SimdLevel},
             mlx::{Backend, Dtype, MlxExecutor, MlxOptions},
         },
         spec::DecoderSpec,
@@ -36,7 +36,7 @@ enum Device {
 /// things when its activations are quantised to 8 bits.
 pub(super) fn start(
     files: ModelFiles,
-    opening: &Opening<'_>,
+    opening: &ModelOptions<'_>,
     is_delicate: bool,
 ) -> anyhow::Result<EngineHandle> {
     let arguments = opening.loading;
@@ -68,13 +68,13 @@ fn device(asked: DeviceArg) -> Device {
         DeviceArg::Auto if is_apple => Device::Mlx,
         DeviceArg::Auto => fastest(
             Backend::of_default_device() == Backend::Gpu,
-            &Instructions::all(),
+            &SimdLevel::all(),
         ),
     }
 }
 
-fn fastest(has_gpu: bool, instructions: &[Instructions]) -> Device {
-    match !has_gpu && instructions.contains(&Instructions::Avx2) {
+fn fastest(has_gpu: bool, instructions: &[SimdLevel]) -> Device {
+    match !has_gpu && instructions.contains(&SimdLevel::Avx2) {
         true => Device::Cpu,
         false => Device::Mlx,
     }
@@ -82,7 +82,7 @@ fn fastest(has_gpu: bool, instructions: &[Instructions]) -> Device {
 
 fn own_kernels<E: KvElement>(
     files: ModelFiles,
-    opening: &Opening<'_>,
+    opening: &ModelOptions<'_>,
     is_delicate: bool,
 ) -> anyhow::Result<EngineHandle> {
     let arguments = opening.loading;
@@ -111,7 +111,7 @@ type Progress<'a> = &'a dyn Fn(usize, usize);
 
 fn run<E: Executor + 'static>(
     files: ModelFiles,
-    opening: &Opening<'_>,
+    opening: &ModelOptions<'_>,
     load: impl FnOnce(&DecoderSpec, &dyn Tensors, Progress<'_>) -> Result<E, LoadError> + Send + 'static,
 ) -> anyhow::Result<EngineHandle> {
     let spec = model::describe(&files)?;
@@ -144,11 +144,11 @@ fn quantize(argument: QuantizeArg) -> Quantize {
     }
 }
 
-fn instructions(argument: CpuArg) -> Instructions {
+fn instructions(argument: SimdArg) -> SimdLevel {
     match argument {
-        CpuArg::Avx512 => Instructions::Avx512,
-        CpuArg::Avx2 => Instructions::Avx2,
-        CpuArg::Portable => Instructions::Portable,
+        SimdArg::Avx512 => SimdLevel::Avx512,
+        SimdArg::Avx2 => SimdLevel::Avx2,
+        SimdArg::Portable => SimdLevel::Portable,
     }
 }
 
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn own_kernels_run_where_mlx_has_only_a_slow_processor() {
-        use Instructions::{Avx2, Avx512, Portable};
+        use SimdLevel::{Avx2, Avx512, Portable};
         let fast = [Avx512, Avx2, Portable];
         assert_eq!(fastest(false, &fast), Device::Cpu);
         assert_eq!(fastest(true, &fast), Device::Mlx);

@@ -9,16 +9,16 @@ use std::{
 use anyhow::{Context as _, bail};
 use serde_json::Map;
 
-use super::open::{self, ModelName, Opening};
+use super::load_model::{self, ModelName, ModelOptions};
 use crate::{
     auth::Caller,
     cache::CacheScope,
     cli::GenerateArgs,
     clock::{Entropy as _, SystemClock, SystemEntropy},
-    conversation::{AnswerEvent, Status, Turn},
-    engine::{EngineOptions, Finish, Job, TokenEvent},
+    conversation::{OutputEvent, Status, Turn},
+    engine::{EngineOptions, FinishReason, Job, TokenEvent},
     responses::{Models, ServedModel, Service, TurnEvent, settle},
-    session::{LogOptions, SessionLog, memory::MemoryStorage},
+    session::{LogOptions, SessionLog, store::memory::MemoryStorage},
     telemetry,
     translate::inbound::{self, UnsupportedTools},
     wire,
@@ -26,7 +26,7 @@ use crate::{
 
 pub(super) fn run(args: &GenerateArgs) -> anyhow::Result<()> {
     telemetry::start(&args.logging).map_err(anyhow::Error::msg)?;
-    let opening = Opening {
+    let opening = ModelOptions {
         loading: &args.loading,
         engine: EngineOptions {
             running_max: 1,
@@ -38,7 +38,7 @@ pub(super) fn run(args: &GenerateArgs) -> anyhow::Result<()> {
         lenient_tool_calls: false,
         snapshots: None,
     };
-    let model = open::open(&ModelName::parse(&args.model), &opening)?;
+    let model = load_model::open(&ModelName::parse(&args.model), &opening)?;
     let runtime = super::runtime()?;
     let engine = model.engine.clone();
     let answered = match model.template {
@@ -61,7 +61,7 @@ async fn answer(args: &GenerateArgs, model: ServedModel) -> anyhow::Result<()> {
     let mut running = service.start(prepared, None).await?;
     while let Some(event) = running.next().await {
         match event {
-            TurnEvent::Answer(AnswerEvent::Grown { delta, .. }) => print(&delta)?,
+            TurnEvent::Answer(OutputEvent::Delta { delta, .. }) => print(&delta)?,
             TurnEvent::Answer(_) => {}
             TurnEvent::Ended(record) => match record.status {
                 Status::Failed(_) => bail!("the generation failed; the log says why"),
@@ -101,7 +101,7 @@ async fn continue_text(args: &GenerateArgs, model: &ServedModel) -> anyhow::Resu
         end_tokens: Arc::clone(&model.end_tokens),
         cache_scope: CacheScope::default(),
         cache_key: None,
-        thaw: None,
+        restore: None,
     };
     let mut events = model.engine.submit(job)?;
     let mut text = model.tokenizer.detokenizer();
@@ -110,7 +110,9 @@ async fn continue_text(args: &GenerateArgs, model: &ServedModel) -> anyhow::Resu
         match event {
             TokenEvent::Accepted { .. } => {}
             TokenEvent::Token(token) => print(&text.push(token.id))?,
-            TokenEvent::Finished(Finish::Failed(reason)) => bail!("the model failed: {reason}"),
+            TokenEvent::Finished(FinishReason::Failed(reason)) => {
+                bail!("the model failed: {reason}")
+            }
             TokenEvent::Finished(_) => print(&format!("{}\n", text.finish()))?,
         }
     }

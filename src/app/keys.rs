@@ -7,11 +7,13 @@ use std::{
 
 use anyhow::{Context as _, bail};
 
-use super::{gate, key_ids};
+use super::{auth, key_ids};
 use crate::{
     auth::{KeyHash, KeyId, Secret},
     cli::KeysCommand,
-    session::{SledOptions, SledStorage, migrate::Direct, operate::inspect, storage::Storage as _},
+    session::{
+        SledOptions, SledStorage, admin::inspect, format::migrate::Direct, store::Storage as _,
+    },
 };
 
 pub(super) fn run(command: KeysCommand) -> anyhow::Result<()> {
@@ -103,7 +105,7 @@ fn hash(id: &KeyId) -> anyhow::Result<()> {
 }
 
 fn check(file: &Path) -> anyhow::Result<()> {
-    let policy = gate::read_policy(file)?;
+    let policy = auth::read_policy(file)?;
     print(&format!(
         "{}: all is well, {} keys",
         file.display(),

@@ -1,13 +1,13 @@
 //! The program: one file per subcommand, and what they share.
 
+mod auth;
 mod device;
-mod expiry;
-mod gate;
 mod generate;
 mod key_ids;
 mod keys;
+mod load_model;
 mod models;
-mod open;
+mod retention_task;
 #[cfg(feature = "scripted")]
 mod scripted;
 mod serve;

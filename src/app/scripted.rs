@@ -7,12 +7,12 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use serde_json::Map;
 
-use super::open::Opening;
+use super::load_model::ModelOptions;
 use crate::{
-    dialect::Description,
     engine::{self, scripted::ScriptedExecutor},
-    grammar::Grammars,
+    grammar::GrammarCompiler,
     id::TokenId,
+    output_parser::ParserSpec,
     responses::{SamplingDefaults, ServedModel, longest_token_bytes},
     template::ChatTemplate,
     tokenizer::{Tokenizer, TokenizerSource},
@@ -28,7 +28,7 @@ const CONTEXT_TOKENS: usize = 1 << 16;
 pub(super) fn open(
     id: &str,
     tokenizer: &Path,
-    opening: &Opening<'_>,
+    opening: &ModelOptions<'_>,
 ) -> anyhow::Result<ServedModel> {
     let source = TokenizerSource::Json {
         tokenizer: tokenizer.to_owned(),
@@ -36,7 +36,7 @@ pub(super) fn open(
     };
     let tokenizer = Tokenizer::open(&source).context("the tokenizer of a scripted model")?;
     let special = tokenizer.special_tokens();
-    let template = ChatTemplate::compile(CHATML, &special, tokenizer.control_spellings())?;
+    let template = ChatTemplate::compile(CHATML, &special, tokenizer.control_token_texts())?;
     let end = tokenizer.token_id("<|im_end|>");
     let end = end.context("the tokenizer of a scripted model has no <|im_end|>")?;
     let speaker = tokenizer.clone();
@@ -53,14 +53,14 @@ pub(super) fn open(
         created_at: Timestamp::now(),
         snapshots: opening.snapshots_of(&[0; 32], &engine),
         engine,
-        dialect: Description::of(Some(&template), &tokenizer),
+        dialect: ParserSpec::of(Some(&template), &tokenizer),
         lenient_tool_calls: opening.lenient_tool_calls,
         template: Some(Arc::new(template)),
         template_args: opening.template_args.clone(),
         defaults: SamplingDefaults::default(),
         max_output_tokens: opening.max_output_tokens,
-        grammars: Grammars::new(tokenizer.clone(), tokenizer.end_tokens().into()),
-        end_tokens: tokenizer.end_tokens().into(),
+        grammars: GrammarCompiler::new(tokenizer.clone(), tokenizer.eos_tokens().into()),
+        end_tokens: tokenizer.eos_tokens().into(),
         longest_token_bytes: longest_token_bytes(&tokenizer),
         tokenizer,
     })

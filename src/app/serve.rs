@@ -13,13 +13,14 @@ use serde_json::{Map, Value};
 use tokio::net::TcpListener;
 
 use super::{
-    expiry, gate,
-    open::{self, ModelName, Opening},
+    auth,
+    load_model::{self, ModelName, ModelOptions},
+    retention_task,
     signal::{self, Reload},
     snapshots,
 };
 use crate::{
-    auth::Gate,
+    auth::Authenticator,
     cache::snapshot::Snapshots,
     cli::{AnswerArgs, ReasoningAliasArg, ServeArgs, SpeculateArg, UnsupportedToolsArg},
     clock::{SystemClock, SystemEntropy},
@@ -27,7 +28,7 @@ use crate::{
     http::{self, AppState, HttpOptions, Tls, TlsFiles},
     limits,
     responses::{Models, Service},
-    session::{self, Bounds, LogOptions, SessionLog, SledOptions},
+    session::{self, LogOptions, RetentionLimits, SessionLog, SledOptions},
     telemetry,
     template::PRESERVE_THINKING,
     translate::{
@@ -39,7 +40,7 @@ use crate::{
 /// Serves until told to stop.
 pub(super) fn run(args: &ServeArgs) -> anyhow::Result<()> {
     telemetry::start(&args.logging).map_err(anyhow::Error::msg)?;
-    let gate = Arc::new(gate::open(args)?);
+    let gate = Arc::new(auth::open(args)?);
     // First, because a second server over the folder is told so at once.
     let sled = SledOptions::default();
     let options = LogOptions {
@@ -47,7 +48,7 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<()> {
         ..LogOptions::default()
     };
     let log = session::open(&args.sessions, &sled, options)?;
-    gate::record(&gate, args)?;
+    auth::record(&gate, args)?;
     // Looks through the folder while models load.
     let snapshots = snapshots::open(args)?;
     let models = models(args, snapshots.as_ref())?;
@@ -64,9 +65,9 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<()> {
     })
 }
 
-fn bounds(args: &ServeArgs) -> Bounds {
+fn bounds(args: &ServeArgs) -> RetentionLimits {
     let keeping = &args.keeping;
-    Bounds::from_flags(
+    RetentionLimits::from_flags(
         keeping.responses_store_max_entries,
         keeping.responses_store_max_bytes,
         keeping.responses_store_ttl_secs,
@@ -75,13 +76,14 @@ fn bounds(args: &ServeArgs) -> Bounds {
 }
 
 fn models(args: &ServeArgs, snapshots: Option<&Snapshots>) -> anyhow::Result<Models> {
-    let opening = Opening {
+    let opening = ModelOptions {
         loading: &args.loading,
         engine: EngineOptions {
             running_max: args.max_running,
             waiting_max: args.max_queue,
-            wait_max: (args.queue_timeout > 0).then(|| Duration::from_secs(args.queue_timeout)),
-            gap_max: Some(limits::DECODE_GAP_MAX),
+            queue_timeout: (args.queue_timeout > 0)
+                .then(|| Duration::from_secs(args.queue_timeout)),
+            decode_stall_max: Some(limits::DECODE_GAP_MAX),
             kv_bytes_max: args.kv_bytes,
             speculation: match args.speculate {
                 SpeculateArg::Off => Speculation::Off,
@@ -95,7 +97,7 @@ fn models(args: &ServeArgs, snapshots: Option<&Snapshots>) -> anyhow::Result<Mod
         snapshots: snapshots.cloned(),
     };
     let names = args.models.iter().map(|text| ModelName::parse(text));
-    let opened = names.map(|name| open::open(&name, &opening));
+    let opened = names.map(|name| load_model::open(&name, &opening));
     let opened = opened.collect::<anyhow::Result<Vec<_>>>()?;
     Models::new(opened).map_err(anyhow::Error::msg)
 }
@@ -113,7 +115,7 @@ async fn serve(
     args: &ServeArgs,
     models: Models,
     log: SessionLog,
-    gate: Arc<Gate>,
+    gate: Arc<Authenticator>,
     snapshots: Option<&Snapshots>,
 ) -> anyhow::Result<()> {
     let reload = || Reload::listen().context("cannot wait for signals");
@@ -131,7 +133,7 @@ async fn serve(
     let options = http_options(args);
     let entropy = Arc::new(SystemEntropy);
     let state = AppState::new(Arc::clone(&service), Arc::clone(&gate), options, entropy);
-    let follow = gate::follow(&gate, args, reload()?);
+    let follow = auth::follow(&gate, args, reload()?);
     let renew = renew(tls.as_ref(), reload()?);
     let mut out = io::stdout();
     let scheme = if tls.is_some() { "https" } else { "http" };
@@ -141,7 +143,7 @@ async fn serve(
     let grace = Duration::from_secs(args.shutdown_grace);
     let served = tokio::select! {
         served = http::serve(listener, tls.as_ref(), state, told_to_stop(), grace) => served,
-        never = expiry::sweep(&log, &SystemClock) => match never {},
+        never = retention_task::sweep(&log, &SystemClock) => match never {},
         never = snapshots::sweep(&service) => match never {},
         never = follow => match never {},
         never = renew => match never {},

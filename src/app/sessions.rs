@@ -14,14 +14,14 @@ use crate::{
     cli::{SessionsArgs, SessionsCommand},
     session::{
         SessionId, SledOptions, SledStorage,
-        migrate::Direct,
-        operate::{
+        admin::{
             archive::{self, Archive},
             carve,
             copy::{self, CopyReport},
             inspect, verify,
         },
-        storage::Storage as _,
+        format::migrate::Direct,
+        store::Storage as _,
     },
 };
 
@@ -88,7 +88,7 @@ fn list(store: &SledStorage) -> anyhow::Result<()> {
     told.context(NO_OUTPUT)
 }
 
-fn state(head: &crate::session::record::Head) -> String {
+fn state(head: &crate::session::format::record::Head) -> String {
     let state = format!("{:?}", head.state).to_lowercase();
     format!("{:>6} events  {state}", head.events)
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::allowance::Allowance;
+use super::rate_limit::KeyLimiter;
 
 /// Who asks, and what they may do.
 #[derive(Debug, Clone, Default)]
@@ -20,7 +20,7 @@ pub struct Caller {
     /// Whether the prefix cache is shared with other owners.
     pub shares_cache: bool,
     /// How much may be asked for, where that is bounded.
-    pub allowance: Option<Arc<Allowance>>,
+    pub allowance: Option<Arc<KeyLimiter>>,
 }
 
 impl Caller {

@@ -2,20 +2,20 @@
 //!
 //! Knows no HTTP and no session. A policy is data, its file a text; only the [`Gate`] does work.
 
-mod allowance;
+mod authenticator;
 mod caller;
-mod check;
-mod file;
-mod gate;
+mod fair_queue;
 mod hash;
-mod line;
+mod hash_worker;
 mod policy;
+mod policy_file;
+mod rate_limit;
 mod secret;
 
-pub use allowance::{Allowance, Denial, Limits, Permit, Quota, Standing};
+pub use authenticator::{AuthError, Authenticator};
 pub use caller::Caller;
-pub use file::{PolicyError, parse};
-pub use gate::{Denied, Gate};
 pub use hash::{HashError, KeyHash};
-pub use policy::{Key, Policy};
+pub use policy::{ApiKey, Policy};
+pub use policy_file::{PolicyError, parse};
+pub use rate_limit::{KeyLimiter, KeyLimits, LimitExceeded, LimitStatus, Permit, Quota};
 pub use secret::{InvalidKeyId, KeyId, Secret};

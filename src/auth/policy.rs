@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 
-use super::{allowance::Limits, hash::KeyHash, secret::KeyId};
+use super::{hash::KeyHash, rate_limit::KeyLimits, secret::KeyId};
 
 /// All keys, by id.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -13,12 +13,12 @@ pub struct Policy {
     /// what another has sent.
     pub share_prefix_cache: bool,
     /// The keys.
-    pub keys: BTreeMap<KeyId, Arc<Key>>,
+    pub keys: BTreeMap<KeyId, Arc<ApiKey>>,
 }
 
 /// One key.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Key {
+pub struct ApiKey {
     /// Its stable name.
     pub id: KeyId,
     /// What people call it.
@@ -32,14 +32,14 @@ pub struct Key {
     /// The models that it may use; `None` for all.
     pub models: Option<Arc<[String]>>,
     /// How much it may ask for.
-    pub limits: Limits,
+    pub limits: KeyLimits,
     /// From when on it is refused.
     pub expires: Option<Timestamp>,
     /// Whether it is refused.
     pub is_disabled: bool,
 }
 
-impl Key {
+impl ApiKey {
     /// The hashes of its secrets, that before a rotation included.
     pub fn hashes(&self) -> impl Iterator<Item = &KeyHash> {
         let previous = self.previous.iter().map(|(hash, _)| hash);

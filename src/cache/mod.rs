@@ -19,7 +19,7 @@ pub struct CacheScope(pub u64);
 /// Names requests whose memories are kept together: those of a key that was used lately stay as if
 /// they had been used then themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct CacheKey(pub u64);
+pub struct PromptCacheKey(pub u64);
 
 /// What a cache holds and what it has done since it was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use std::{
     rc::{Rc, Weak},
 };
 
-use super::{CacheKey, CacheScope, CacheStats};
-use crate::{id::TokenId, model::exec::KvMemory};
+use super::{CacheScope, CacheStats, PromptCacheKey};
+use crate::{id::TokenId, model::exec::KvCache};
 
 /// Memories by the tokens they hold. Of a sequence and its continuation only the continuation is
 /// kept, because it serves both.
@@ -25,7 +25,7 @@ pub struct PrefixCache<K> {
     bytes_max: usize,
     scopes: HashMap<CacheScope, Memories<K>>,
     /// Continued by others, but still pinned.
-    superseded: Vec<Memory<K>>,
+    superseded: Vec<CacheEntry<K>>,
     /// Memories that may have grown since they were counted, because a fork was extended in place.
     growing: Vec<Weak<Counted<K>>>,
     /// Bytes of all memories, as counted last.
@@ -39,14 +39,14 @@ pub struct PrefixCache<K> {
 /// Else whoever uses one key for everything would displace all others.
 const KEY_SHARE: usize = 2;
 
-type Memories<K> = BTreeMap<Rc<[TokenId]>, Memory<K>>;
+type Memories<K> = BTreeMap<Rc<[TokenId]>, CacheEntry<K>>;
 
 #[derive(Debug)]
-struct Memory<K> {
+struct CacheEntry<K> {
     counted: Rc<Counted<K>>,
     last_use: u64,
     /// The key of its last use that had one, and when that key was used last.
-    key: Option<CacheKey>,
+    key: Option<PromptCacheKey>,
     key_use: u64,
     /// Shared with the pins.
     pins: Rc<()>,
@@ -82,12 +82,12 @@ pub struct Pin(#[expect(dead_code, reason = "held for its reference count")] Rc<
 #[derive(Debug)]
 pub struct Lease(#[expect(dead_code, reason = "held for its reference count")] Rc<()>);
 
-impl<K> Memory<K> {
+impl<K> CacheEntry<K> {
     fn is_pinned(&self) -> bool {
         Rc::strong_count(&self.pins) > 1
     }
 
-    fn touch(&mut self, now: u64, key: Option<CacheKey>) {
+    fn touch(&mut self, now: u64, key: Option<PromptCacheKey>) {
         self.last_use = now;
         if key.is_some() {
             (self.key, self.key_use) = (key, now);
@@ -95,7 +95,7 @@ impl<K> Memory<K> {
     }
 }
 
-impl<K: KvMemory> Counted<K> {
+impl<K: KvCache> Counted<K> {
     fn new(kv: K) -> Rc<Self> {
         Rc::new(Self {
             bytes: Cell::new(kv.bytes()),
@@ -115,7 +115,7 @@ impl<K: KvMemory> Counted<K> {
     }
 }
 
-impl<K: KvMemory> PrefixCache<K> {
+impl<K: KvCache> PrefixCache<K> {
     /// An empty cache that may grow to so many bytes; with 0 it stays empty.
     #[must_use]
     pub fn new(bytes_max: usize) -> Self {
@@ -135,7 +135,7 @@ impl<K: KvMemory> PrefixCache<K> {
     pub fn find(
         &mut self,
         scope: CacheScope,
-        key: Option<CacheKey>,
+        key: Option<PromptCacheKey>,
         tokens: &[TokenId],
     ) -> Option<Hit<K>> {
         self.touch(scope, key);
@@ -156,7 +156,7 @@ impl<K: KvMemory> PrefixCache<K> {
 
     /// How many of the first tokens [`Self::find`] would find; this is no use of them.
     #[must_use]
-    pub fn longest(&self, scope: CacheScope, tokens: &[TokenId]) -> usize {
+    pub fn match_len(&self, scope: CacheScope, tokens: &[TokenId]) -> usize {
         let memories = self.scopes.get(&scope);
         let found = tokens.split_last().zip(memories);
         let found = found.and_then(|((_, tokens), memories)| nearest(memories, tokens));
@@ -171,7 +171,7 @@ impl<K: KvMemory> PrefixCache<K> {
 
     /// A fork of the memory with the longest prefix of `tokens` that any in the scope has, with a lease
     /// to be held as long. It counts as no use.
-    pub fn look(&mut self, scope: CacheScope, tokens: &[TokenId]) -> Option<(K, Lease)> {
+    pub fn peek(&mut self, scope: CacheScope, tokens: &[TokenId]) -> Option<(K, Lease)> {
         let memories = self.scopes.get(&scope)?;
         let (shared, nearest) = nearest(memories, tokens)?;
         let memory = memories.get(&nearest)?;
@@ -184,7 +184,7 @@ impl<K: KvMemory> PrefixCache<K> {
     pub fn insert(
         &mut self,
         scope: CacheScope,
-        key: Option<CacheKey>,
+        key: Option<PromptCacheKey>,
         tokens: &[TokenId],
         kv: K,
     ) -> Option<Lease> {
@@ -200,7 +200,7 @@ impl<K: KvMemory> PrefixCache<K> {
         if let Some(beginning) = take_beginning(memories, tokens) {
             self.superseded.push(beginning);
         }
-        let memory = Memory {
+        let memory = CacheEntry {
             counted: Counted::new(kv),
             last_use: self.uses,
             key,
@@ -270,7 +270,7 @@ impl<K: KvMemory> PrefixCache<K> {
     }
 
     /// Counts a use, of the key's memories too.
-    fn touch(&mut self, scope: CacheScope, key: Option<CacheKey>) {
+    fn touch(&mut self, scope: CacheScope, key: Option<PromptCacheKey>) {
         self.uses += 1;
         let Some(memories) = key.and_then(|_| self.scopes.get_mut(&scope)) else {
             return;
@@ -281,7 +281,7 @@ impl<K: KvMemory> PrefixCache<K> {
     }
 
     /// Bytes of the memories of each key.
-    fn bytes_by_key(&self) -> HashMap<(CacheScope, CacheKey), usize> {
+    fn bytes_by_key(&self) -> HashMap<(CacheScope, PromptCacheKey), usize> {
         let mut bytes = HashMap::new();
         for (&scope, memories) in &self.scopes {
             for memory in memories.values() {
@@ -297,7 +297,7 @@ impl<K: KvMemory> PrefixCache<K> {
     /// those of its key are kept together, by its key. Returns whether there was one.
     fn evict(&mut self) -> bool {
         let by_key = self.bytes_by_key();
-        let last_use = |scope, memory: &Memory<K>| match memory.key {
+        let last_use = |scope, memory: &CacheEntry<K>| match memory.key {
             Some(key) if by_key[&(scope, key)] <= self.bytes_max / KEY_SHARE => {
                 (memory.key_use.max(memory.last_use), memory.last_use)
             }
@@ -349,7 +349,7 @@ pub fn common_prefix(one: &[TokenId], other: &[TokenId]) -> usize {
 }
 
 /// A memory of the first tokens of another, which may grow with it from now on.
-fn fork<K: KvMemory>(
+fn fork<K: KvCache>(
     counted: &Rc<Counted<K>>,
     tokens: usize,
     growing: &mut Vec<Weak<Counted<K>>>,
@@ -365,14 +365,14 @@ fn fork<K: KvMemory>(
 fn continuation<'a, K>(
     memories: &'a mut Memories<K>,
     tokens: &[TokenId],
-) -> Option<&'a mut Memory<K>> {
+) -> Option<&'a mut CacheEntry<K>> {
     let mut after = memories.range_mut::<[TokenId], _>((Included(tokens), Unbounded));
     let (stored, memory) = after.next()?;
     stored.starts_with(tokens).then_some(memory)
 }
 
 /// Takes out the memory of a sequence that these tokens begin with.
-fn take_beginning<K>(memories: &mut Memories<K>, tokens: &[TokenId]) -> Option<Memory<K>> {
+fn take_beginning<K>(memories: &mut Memories<K>, tokens: &[TokenId]) -> Option<CacheEntry<K>> {
     let mut before = memories.range::<[TokenId], _>((Unbounded, Excluded(tokens)));
     let (stored, _) = before.next_back()?;
     let beginning = tokens.starts_with(stored).then(|| Rc::clone(stored))?;

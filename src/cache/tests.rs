@@ -5,7 +5,7 @@ use std::{cell::Cell, collections::HashMap, rc::Rc};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{id::TokenId, model::exec::KvMemory};
+use crate::{id::TokenId, model::exec::KvCache};
 
 /// A memory that has its tokens and a size that a test may change.
 #[derive(Debug, Clone)]
@@ -23,7 +23,7 @@ impl Kv {
     }
 }
 
-impl KvMemory for Kv {
+impl KvCache for Kv {
     fn len(&self) -> usize {
         self.tokens.len()
     }
@@ -130,7 +130,7 @@ fn a_memory_that_grows_in_place_makes_room() {
 
 #[test]
 fn memories_of_a_key_that_was_used_lately_stay() {
-    let [one, other] = [1, 2].map(|key| Some(CacheKey(key)));
+    let [one, other] = [1, 2].map(|key| Some(PromptCacheKey(key)));
     let filled = || {
         let mut cache = PrefixCache::new(100);
         for (key, first) in [(one, 1), (None, 2), (one, 3), (other, 4)] {
@@ -140,7 +140,7 @@ fn memories_of_a_key_that_was_used_lately_stay() {
     };
     let left = |mut cache: PrefixCache<Kv>| {
         cache.shrink(40);
-        [1, 2, 3, 4].map(|first| cache.longest(SCOPE, &[first, 0, 0]) > 0)
+        [1, 2, 3, 4].map(|first| cache.match_len(SCOPE, &[first, 0, 0]) > 0)
     };
     assert_eq!(left(filled()), [false, false, true, true]);
     let mut used = filled();
@@ -156,7 +156,7 @@ fn memories_of_a_key_that_was_used_lately_stay() {
 
 #[test]
 fn a_key_does_not_keep_more_than_half_the_cache() {
-    let key = Some(CacheKey(1));
+    let key = Some(PromptCacheKey(1));
     let mut cache = PrefixCache::new(100);
     for first in [1, 2, 3] {
         cache.insert(SCOPE, key, &[first], Kv::new(&[first], 20));
@@ -166,7 +166,7 @@ fn a_key_does_not_keep_more_than_half_the_cache() {
     // 60 bytes are too many to keep together; the 40 that are left are not.
     cache.shrink(60);
     assert_eq!(
-        [1, 2, 3, 4].map(|n| cache.longest(SCOPE, &[n, n])),
+        [1, 2, 3, 4].map(|n| cache.match_len(SCOPE, &[n, n])),
         [0, 1, 1, 0]
     );
 }
@@ -189,11 +189,11 @@ struct List {
     keys: HashMap<Key, u64>,
 }
 
-type Key = (CacheScope, CacheKey);
+type Key = (CacheScope, PromptCacheKey);
 
 struct Listed {
     scope: CacheScope,
-    key: Option<CacheKey>,
+    key: Option<PromptCacheKey>,
     tokens: Vec<TokenId>,
     last_use: u64,
     /// Shared with the memory and its forks.
@@ -213,7 +213,7 @@ const BYTES_MAX: usize = 60;
 
 impl List {
     /// Moves what was used to the end.
-    fn touch(&mut self, index: usize, key: Option<CacheKey>) -> &Listed {
+    fn touch(&mut self, index: usize, key: Option<PromptCacheKey>) -> &Listed {
         let mut used = self.all.remove(index);
         used.last_use = self.uses;
         used.key = key.or(used.key);
@@ -221,7 +221,7 @@ impl List {
         &self.all[self.all.len() - 1]
     }
 
-    fn use_key(&mut self, scope: CacheScope, key: Option<CacheKey>) {
+    fn use_key(&mut self, scope: CacheScope, key: Option<PromptCacheKey>) {
         self.uses += 1;
         if let Some(key) = key {
             self.keys.insert((scope, key), self.uses);
@@ -236,7 +236,7 @@ impl List {
 
     fn find(
         &mut self,
-        (scope, key): (CacheScope, Option<CacheKey>),
+        (scope, key): (CacheScope, Option<PromptCacheKey>),
         tokens: &[TokenId],
     ) -> Option<(usize, Rc<()>)> {
         self.use_key(scope, key);
@@ -269,7 +269,7 @@ impl List {
 
     fn insert(
         &mut self,
-        (scope, key): (CacheScope, Option<CacheKey>),
+        (scope, key): (CacheScope, Option<PromptCacheKey>),
         tokens: &[TokenId],
         bytes: Rc<Cell<usize>>,
     ) {
@@ -336,8 +336,8 @@ impl List {
 
 #[derive(Debug, Clone)]
 enum Operation {
-    Find(CacheScope, Option<CacheKey>, Vec<TokenId>),
-    Insert(CacheScope, Option<CacheKey>, Vec<TokenId>, usize),
+    Find(CacheScope, Option<PromptCacheKey>, Vec<TokenId>),
+    Insert(CacheScope, Option<PromptCacheKey>, Vec<TokenId>, usize),
     Shrink(usize),
     /// Drops the oldest hit.
     Unpin,
@@ -347,7 +347,7 @@ enum Operation {
 
 fn operation() -> impl Strategy<Value = Operation> {
     let scope = || (0u64..2).prop_map(CacheScope);
-    let key = || prop::option::of((0u64..3).prop_map(CacheKey));
+    let key = || prop::option::of((0u64..3).prop_map(PromptCacheKey));
     // Few tokens, so that sequences share much.
     let tokens = || prop::collection::vec(0u32..3, 1..9);
     prop_oneof![
@@ -368,7 +368,7 @@ fn check(operations: Vec<Operation>) -> Result<(), TestCaseError> {
     for operation in operations {
         match operation {
             Operation::Find(scope, key, tokens) => {
-                let longest = cache.longest(scope, &tokens);
+                let longest = cache.match_len(scope, &tokens);
                 let hit = cache.find(scope, key, &tokens);
                 let expected = list.find((scope, key), &tokens);
                 prop_assert_eq!(

@@ -32,12 +32,12 @@ pub struct Message {
     /// Who speaks.
     pub role: Role,
     /// What is said, in order.
-    pub content: Vec<Part>,
+    pub content: Vec<ContentPart>,
 }
 
 /// One part of a message's content.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Part {
+pub enum ContentPart {
     /// Plain text.
     Text(String),
 }
@@ -74,7 +74,7 @@ pub struct CallOutput {
     /// What was called.
     pub of: CallKind,
     /// The result, in order.
-    pub output: Vec<Part>,
+    pub output: Vec<ContentPart>,
 }
 
 /// Kinds of calls, which the API gives different names.

@@ -4,14 +4,14 @@
 #[derive(Debug, Clone, PartialEq)]
 pub struct TokenLogprobs {
     /// The token that was chosen.
-    pub chosen: LikelyToken,
+    pub chosen: TokenLogprob,
     /// The likeliest tokens in its place, best first; as many as asked for.
-    pub top: Vec<LikelyToken>,
+    pub top: Vec<TokenLogprob>,
 }
 
 /// A token with its probability under the model.
 #[derive(Debug, Clone, PartialEq)]
-pub struct LikelyToken {
+pub struct TokenLogprob {
     /// What it says: of a control token its spelling, of bytes that are no text `bytes:\xe2\x82`.
     pub text: String,
     /// What it adds to the text: nothing if it is a control token.

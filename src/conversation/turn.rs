@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{CallKind, Head, Item, Tool, tool::shown_name};
+use super::{CallKind, Item, Preamble, Tool, tool::shown_name};
 use crate::id::{ResponseId, TokenId};
 
 /// One request, checked: nothing in it is out of range.
@@ -13,7 +13,7 @@ pub struct Turn {
     /// The model by its id; `None` where the only one is meant.
     pub model: Option<String>,
     /// What leads the prompt.
-    pub head: Head,
+    pub head: Preamble,
     /// The response whose conversation this continues.
     pub previous: Option<ResponseId>,
     /// What is new in the conversation, oldest item first.
@@ -25,7 +25,7 @@ pub struct Turn {
     /// Most tokens of the answer, at least 1; `None` leaves it to the server.
     pub max_output_tokens: Option<u64>,
     /// How tokens are to be chosen.
-    pub sampling: SamplingWishes,
+    pub sampling: SamplingRequest,
     /// Texts that end the answer and do not appear in it; none is empty.
     pub stop: Vec<String>,
     /// Whether the model's own end tokens are to be passed over.
@@ -43,11 +43,11 @@ pub struct Turn {
     /// Whether and how much the model should think, in the client's words.
     pub effort: Option<String>,
     /// The form that the answer must have.
-    pub format: Format,
+    pub format: OutputFormat,
     /// How much the answer should say; shown again, without effect.
     pub verbosity: Option<Verbosity>,
     /// What the client wants to see again.
-    pub labels: Labels,
+    pub labels: EchoedFields,
 }
 
 /// What is to happen where a conversation does not fit the model's context.
@@ -71,7 +71,7 @@ pub enum RawPrompt {
 
 /// How tokens are to be chosen; what is `None` is left to the model's defaults.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct SamplingWishes {
+pub struct SamplingRequest {
     /// 0 to 2; 0 is greedy.
     pub temperature: Option<f64>,
     /// Above 0, at most 1.
@@ -168,7 +168,7 @@ impl ToolChoice {
 
 /// The form that an answer must have.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub enum Format {
+pub enum OutputFormat {
     /// Any text.
     #[default]
     Text,
@@ -204,7 +204,7 @@ pub enum Verbosity {
 
 /// Marks of the client's own, which change nothing and are shown again.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Labels {
+pub struct EchoedFields {
     /// At most 16 strings by key, in the client's order.
     pub metadata: Map<String, Value>,
     /// The client's own user.

@@ -1,9 +1,9 @@
 //! How jobs come in, and where their prompts' beginnings come from.
 
 use super::{
-    scheduler::Decision,
+    prefix_sharing::{self, PrefixSource, SharedPrefix},
+    scheduler::Action,
     sequence::{Sequence, Submission},
-    sharing::{self, Beginning, Relative},
     step::Engine,
 };
 use crate::{cache::common_prefix, model::exec::Executor};
@@ -12,7 +12,7 @@ impl<E: Executor> Engine<E> {
     /// Takes in a job as the youngest, at once or when its prompt's beginning has been read from
     /// snapshots.
     pub(super) fn admit(&mut self, submission: Submission) {
-        if let Some(submission) = self.begin_thaw(submission) {
+        if let Some(submission) = self.start_restore(submission) {
             self.enter(submission);
         }
     }
@@ -20,7 +20,7 @@ impl<E: Executor> Engine<E> {
     /// Makes a job a sequence, the youngest.
     pub(super) fn enter(&mut self, submission: Submission) {
         let job = &submission.job;
-        let known = self.cache.longest(job.cache_scope, &job.prompt);
+        let known = self.cache.match_len(job.cache_scope, &job.prompt);
         let relatives = self.relatives(&submission);
         self.admitted += 1;
         let sequence = Sequence::new(
@@ -34,11 +34,11 @@ impl<E: Executor> Engine<E> {
 
     /// Sequences whose prompts share enough with a job's that it may wait for them. What the cache
     /// could not hold is not waited for, because that is where a job takes it from.
-    fn relatives(&self, submission: &Submission) -> Vec<Relative> {
+    fn relatives(&self, submission: &Submission) -> Vec<SharedPrefix> {
         let job = &submission.job;
         let tokens_max = self.cache.bytes_max() / self.executor.kv_bytes_per_token().max(1);
         let tokens_max = tokens_max.min(job.prompt.len() - 1);
-        let relative = |other: &Sequence<E::Kv>| Relative {
+        let relative = |other: &Sequence<E::Kv>| SharedPrefix {
             number: other.number(),
             shared: common_prefix(other.prompt(), &job.prompt).min(tokens_max),
         };
@@ -46,20 +46,20 @@ impl<E: Executor> Engine<E> {
             .iter()
             .filter(|other| other.cache_scope() == job.cache_scope)
             .map(relative)
-            .filter(|relative| relative.shared >= sharing::WORTH_TOKENS)
+            .filter(|relative| relative.shared >= prefix_sharing::WORTH_TOKENS)
             .collect()
     }
 
     /// Decides what the sequences that have not begun begin with, and tells the readers of those
     /// that do not wait for another. By the sequences' places.
-    pub(super) fn beginnings(&mut self) -> Vec<Option<Beginning>> {
-        let members: Vec<_> = self.sequences.iter().map(Sequence::member).collect();
-        let beginnings = sharing::beginnings(&members);
+    pub(super) fn beginnings(&mut self) -> Vec<Option<PrefixSource>> {
+        let members: Vec<_> = self.sequences.iter().map(Sequence::candidate).collect();
+        let beginnings = prefix_sharing::beginnings(&members);
         for (place, beginning) in beginnings.iter().enumerate() {
             match *beginning {
-                Some(Beginning::Forked(other, _)) => self.accept(place, Some(other)),
-                Some(Beginning::Cached) => self.accept(place, None),
-                Some(Beginning::Awaited(_)) | None => {}
+                Some(PrefixSource::Forked(other, _)) => self.accept(place, Some(other)),
+                Some(PrefixSource::Cached) => self.accept(place, None),
+                Some(PrefixSource::Awaited(_)) | None => {}
             }
         }
         beginnings
@@ -81,12 +81,12 @@ impl<E: Executor> Engine<E> {
     }
 
     /// Prepares the sequences that run for their step.
-    pub(super) fn begin(&mut self, plan: &mut [Decision], beginnings: &[Option<Beginning>]) {
+    pub(super) fn begin(&mut self, plan: &mut [Action], beginnings: &[Option<PrefixSource>]) {
         for (place, decision) in plan.iter_mut().enumerate() {
-            let Decision::Run(tokens) = decision else {
+            let Action::Run(tokens) = decision else {
                 continue;
             };
-            if self.sequences[place].is_evicted() {
+            if self.sequences[place].is_preempted() {
                 self.begin_again(place, beginnings[place]);
             }
             let sequence = &mut self.sequences[place];
@@ -101,9 +101,9 @@ impl<E: Executor> Engine<E> {
 
     /// Gives a sequence that has lost its memory what others have of it. One that never had any is
     /// read as was reported when it came.
-    fn begin_again(&mut self, place: usize, beginning: Option<Beginning>) {
+    fn begin_again(&mut self, place: usize, beginning: Option<PrefixSource>) {
         self.sequences[place].share(&mut self.cache);
-        let Some(Beginning::Forked(other, tokens)) = beginning else {
+        let Some(PrefixSource::Forked(other, tokens)) = beginning else {
             return;
         };
         // The other may have lost its memory in this step.

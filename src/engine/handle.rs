@@ -13,10 +13,10 @@ use tokio::sync::{Semaphore, watch};
 
 use super::{
     EngineStats, Job, TokenStream,
-    events::{self, Waker},
     sequence::Submission,
+    token_stream::{self, Waker},
 };
-use crate::{cache::snapshot::Order, id::TokenId, model::exec::KvFormat};
+use crate::{cache::snapshot::SaveRequest, id::TokenId, model::exec::KvFormat};
 
 /// The engine as seen from outside its thread; clones are the same engine. When the last clone is
 /// dropped, the engine ends after the jobs it has.
@@ -27,7 +27,7 @@ pub struct EngineHandle {
 
 /// What may be asked of the engine.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Bounds {
+pub(super) struct EngineLimits {
     pub(super) context_length: usize,
     pub(super) vocab_size: usize,
     pub(super) events_buffered_max: usize,
@@ -38,10 +38,10 @@ pub(super) struct Bounds {
 /// The ends of the engine's channels that handles hold.
 #[derive(Debug)]
 pub(super) struct Shared {
-    pub(super) bounds: Bounds,
+    pub(super) bounds: EngineLimits,
     pub(super) places: Arc<Semaphore>,
     pub(super) submissions: SyncSender<Submission>,
-    pub(super) orders: SyncSender<Order>,
+    pub(super) orders: SyncSender<SaveRequest>,
     /// None where the executor's memories cannot be written.
     pub(super) kv_format: Option<KvFormat>,
     /// When the engine must have stopped; none while it accepts jobs.
@@ -116,7 +116,7 @@ impl EngineHandle {
 
     /// Has the keys and values of a sequence that has ended handed over for a snapshot, as far as they
     /// are still in memory. Never waits: where too many are asked for, some are not there.
-    pub fn freeze(&self, order: Order) {
+    pub fn save_snapshot(&self, order: SaveRequest) {
         match self.shared.orders.try_send(order) {
             Ok(()) => self.shared.waker.wake(),
             Err(TrySendError::Full(order) | TrySendError::Disconnected(order)) => order.decline(),
@@ -160,7 +160,7 @@ impl EngineHandle {
             .try_acquire_owned()
             .map_err(|_| SubmitError::QueueFull)?;
         let (events, stream) =
-            events::channel(shared.bounds.events_buffered_max, shared.waker.clone());
+            token_stream::channel(shared.bounds.events_buffered_max, shared.waker.clone());
         let submission = Submission {
             job,
             events,
@@ -204,7 +204,7 @@ impl EngineHandle {
     }
 }
 
-impl Bounds {
+impl EngineLimits {
     fn check(&self, prompt: &[TokenId]) -> Result<(), SubmitError> {
         let Self {
             context_length,

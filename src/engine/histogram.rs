@@ -11,10 +11,10 @@ pub struct Histogram<const FIRST: u64> {
 }
 
 /// Times in microseconds: from a millisecond to 65 seconds.
-pub type Times = Histogram<1000>;
+pub type LatencyHistogram = Histogram<1000>;
 
 /// Lengths in tokens: from 8 to 524,288.
-pub type Lengths = Histogram<8>;
+pub type LengthHistogram = Histogram<8>;
 
 impl<const FIRST: u64> Histogram<FIRST> {
     /// Counts a value.
@@ -51,7 +51,7 @@ mod tests {
     #[test]
     fn values_go_where_they_belong() {
         let check = |value: u64, bound: Option<u64>| {
-            let mut lengths = Lengths::default();
+            let mut lengths = LengthHistogram::default();
             lengths.observe(value);
             let found = lengths.buckets().find(|&(_, count)| count == 1);
             assert_eq!(found, Some((bound, 1)), "{value}");

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::{
-    cache::{CacheKey, CacheScope, snapshot::Thaw},
+    cache::{CacheScope, PromptCacheKey, snapshot::RestorePlan},
     id::TokenId,
-    sampling::{Choice, Constraint, Logprobs, SamplingParams},
+    sampling::{Constraint, Logprobs, Sampled, SamplingParams},
 };
 
 /// One generation.
@@ -24,9 +24,9 @@ pub struct Job {
     /// Whose key/value memories it may begin with, and who may reuse its own.
     pub cache_scope: CacheScope,
     /// Whose memories, within the scope, are kept together with its own.
-    pub cache_key: Option<CacheKey>,
+    pub cache_key: Option<PromptCacheKey>,
     /// The beginning of the prompt in snapshots, if there are any of it.
-    pub thaw: Option<Thaw>,
+    pub restore: Option<RestorePlan>,
 }
 
 /// What a job reports, in this order: `Accepted`, `Token`…, `Finished`. Only an engine that ends
@@ -42,12 +42,12 @@ pub enum TokenEvent {
         /// it is read in full after all, as any that loses its memory.
         cached_tokens: usize,
         /// How many of them were read from snapshots for it.
-        thawed_tokens: usize,
+        restored_tokens: usize,
     },
     /// One more token of the answer; never an end token.
     Token(GeneratedToken),
     /// The last event.
-    Finished(Finish),
+    Finished(FinishReason),
 }
 
 /// A generated token.
@@ -59,17 +59,17 @@ pub struct GeneratedToken {
     pub logprobs: Option<Logprobs>,
 }
 
-impl From<Choice> for GeneratedToken {
-    fn from(Choice { id, logprobs }: Choice) -> Self {
+impl From<Sampled> for GeneratedToken {
+    fn from(Sampled { id, logprobs }: Sampled) -> Self {
         Self { id, logprobs }
     }
 }
 
 /// How a job ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Finish {
+pub enum FinishReason {
     /// The model ended its answer with this token.
-    EndToken(TokenId),
+    EosToken(TokenId),
     /// `max_new_tokens` were generated.
     MaxTokens,
     /// The context is full.
@@ -77,7 +77,7 @@ pub enum Finish {
     /// The engine was told to stop.
     Cancelled,
     /// No step had room for it in the time that a job may wait.
-    Overdue,
+    QueueTimeout,
     /// The device failed; the text is for the operator.
     Failed(String),
 }

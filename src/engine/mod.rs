@@ -6,15 +6,12 @@
 //! goes into the prefix cache, for prompts that begin like it; those that come meanwhile wait for it.
 
 mod admission;
-mod events;
 mod handle;
 mod histogram;
 mod job;
 mod options;
 mod scheduler;
 mod sequence;
-mod sharing;
-mod speculation;
 mod stats;
 mod step;
 mod thread;
@@ -22,13 +19,16 @@ mod thread;
 #[cfg(any(test, feature = "scripted"))]
 pub mod scripted;
 
+mod ngram_draft;
+mod prefix_sharing;
 #[cfg(test)]
 mod tests;
+mod token_stream;
 
-pub use events::TokenStream;
 pub use handle::{EngineHandle, SubmitError};
-pub use histogram::{Histogram, Lengths, Times};
-pub use job::{Finish, GeneratedToken, Job, TokenEvent};
+pub use histogram::{Histogram, LatencyHistogram, LengthHistogram};
+pub use job::{FinishReason, GeneratedToken, Job, TokenEvent};
 pub use options::{EngineOptions, Speculation};
 pub use stats::EngineStats;
 pub use thread::start;
+pub use token_stream::TokenStream;

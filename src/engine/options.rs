@@ -11,12 +11,12 @@ pub struct EngineOptions {
     pub waiting_max: usize,
     /// Longest that a job waits for its first step; then it ends with
     /// [`Finish::Overdue`](super::Finish::Overdue). None for as long as it takes.
-    pub wait_max: Option<Duration>,
+    pub queue_timeout: Option<Duration>,
     /// Prompt tokens read in one step, at least 1.
     pub step_prefill_tokens_max: usize,
     /// How long a step may take that reads prompts while answers are written, about: as many tokens fewer
     /// are read. None for as long as the most tokens take.
-    pub gap_max: Option<Duration>,
+    pub decode_stall_max: Option<Duration>,
     /// Bytes of key/value memory of all sequences and the prefix cache together; sequences come
     /// first. Where one sequence of the model's context length would take more, it bounds the
     /// context length too.
@@ -80,9 +80,9 @@ impl Default for EngineOptions {
         Self {
             running_max: 16,
             waiting_max: 64,
-            wait_max: None,
+            queue_timeout: None,
             step_prefill_tokens_max: 512,
-            gap_max: None,
+            decode_stall_max: None,
             kv_bytes_max: 4 << 30,
             cache_bytes_max: 4 << 30,
             events_buffered_max: 64,

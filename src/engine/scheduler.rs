@@ -22,7 +22,7 @@ use std::time::Duration;
 
 /// Bounds of a step.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
+pub(super) struct StepLimits {
     /// Sequences in one step.
     pub(super) running_max: usize,
     /// Prompt tokens in one step.
@@ -33,7 +33,7 @@ pub(super) struct Limits {
 
 /// What the scheduler knows of a sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct View {
+pub(super) struct SequenceView {
     /// Tokens known: the prompt and the answer so far.
     pub(super) tokens: usize,
     /// How many of them are in key/value memory; always fewer, because the last token's logits
@@ -51,16 +51,16 @@ pub(super) struct View {
     pub(super) guessed: usize,
 }
 
-impl Limits {
+impl StepLimits {
     /// The same, but while answers are written no more prompt tokens in a step than take `gap_max`, of
     /// `nanos_per_token` each. Where that is not known yet (0), it is the same.
     pub(super) fn beside(
         self,
-        sequences: &[View],
+        sequences: &[SequenceView],
         gap_max: Option<Duration>,
         nanos_per_token: u64,
     ) -> Self {
-        let decodes = |view: &View| view.may_run() && view.held > 0 && view.pending() == 1;
+        let decodes = |view: &SequenceView| view.may_run() && view.held > 0 && view.pending() == 1;
         let Some(gap_max) = gap_max.filter(|_| sequences.iter().any(decodes)) else {
             return self;
         };
@@ -75,7 +75,7 @@ impl Limits {
     }
 }
 
-impl View {
+impl SequenceView {
     fn pending(self) -> usize {
         self.tokens - self.cached
     }
@@ -87,13 +87,13 @@ impl View {
 
 /// What becomes of a sequence in the next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Decision {
+pub(super) enum Action {
     /// Its next so many tokens are run, at least one; beyond the last one, those guessed.
     Run(usize),
     /// It keeps what it has.
     Keep,
     /// It loses its key/value memory.
-    Evict,
+    Preempt,
 }
 
 /// Part of the key/value memory that a sequence leaves free when it is admitted beside others, for
@@ -106,14 +106,14 @@ const BESIDE_DECODING_TOKENS_MIN: usize = 64;
 
 /// Guessed tokens in one step, shared out evenly: many sequences use a device well by themselves, and a
 /// wrong guess costs as much as a token that counts.
-const GUESSES_MAX: usize = 16;
+const DRAFTS_MAX: usize = 16;
 
 /// Decides for each sequence, oldest first.
-pub(super) fn plan(limits: &Limits, sequences: &[View]) -> Vec<Decision> {
+pub(super) fn plan(limits: &StepLimits, sequences: &[SequenceView]) -> Vec<Action> {
     let running = running(limits, sequences);
-    let mut decisions = keep_or_evict(limits, sequences, &running);
+    let mut decisions = keep_or_preempt(limits, sequences, &running);
     for (index, tokens) in prefill_shares(limits, sequences, &running) {
-        decisions[index] = Decision::Run(tokens);
+        decisions[index] = Action::Run(tokens);
     }
     let decoding = running
         .iter()
@@ -121,33 +121,33 @@ pub(super) fn plan(limits: &Limits, sequences: &[View]) -> Vec<Decision> {
         .filter(|&index| sequences[index].pending() == 1)
         .collect::<Vec<_>>();
     let mut free = free_tokens(limits, sequences, &running, &decisions);
-    let share = GUESSES_MAX / decoding.len().max(1);
+    let share = DRAFTS_MAX / decoding.len().max(1);
     for index in decoding {
         let guessed = sequences[index].guessed.min(share).min(free);
         free -= guessed;
-        decisions[index] = Decision::Run(1 + guessed);
+        decisions[index] = Action::Run(1 + guessed);
     }
     decisions
 }
 
 /// Tokens of memory that neither the running sequences claim nor others keep.
 fn free_tokens(
-    limits: &Limits,
-    sequences: &[View],
+    limits: &StepLimits,
+    sequences: &[SequenceView],
     running: &[usize],
-    decisions: &[Decision],
+    decisions: &[Action],
 ) -> usize {
     let claimed: usize = running.iter().map(|&index| sequences[index].tokens).sum();
     let kept: usize = (0..sequences.len())
         .filter(|index| running.binary_search(index).is_err())
-        .filter(|&index| decisions[index] == Decision::Keep)
+        .filter(|&index| decisions[index] == Action::Keep)
         .map(|index| sequences[index].held)
         .sum();
     limits.kv_tokens_max.saturating_sub(claimed + kept)
 }
 
 /// Indices of the sequences that may run, oldest first.
-fn running(limits: &Limits, sequences: &[View]) -> Vec<usize> {
+fn running(limits: &StepLimits, sequences: &[SequenceView]) -> Vec<usize> {
     let mut claimed = 0;
     let mut running = Vec::new();
     for (index, view) in sequences
@@ -173,18 +173,22 @@ fn running(limits: &Limits, sequences: &[View]) -> Vec<usize> {
 }
 
 /// For each sequence, oldest first, whether it keeps its memory beside what the running ones claim.
-fn keep_or_evict(limits: &Limits, sequences: &[View], running: &[usize]) -> Vec<Decision> {
+fn keep_or_preempt(
+    limits: &StepLimits,
+    sequences: &[SequenceView],
+    running: &[usize],
+) -> Vec<Action> {
     let claimed: usize = running.iter().map(|&index| sequences[index].tokens).sum();
     let mut free = limits.kv_tokens_max.saturating_sub(claimed);
-    let mut decide = |index: usize, view: &View| {
+    let mut decide = |index: usize, view: &SequenceView| {
         if running.binary_search(&index).is_ok() {
-            return Decision::Keep;
+            return Action::Keep;
         }
         if view.held > free {
-            return Decision::Evict;
+            return Action::Preempt;
         }
         free -= view.held;
-        Decision::Keep
+        Action::Keep
     };
     sequences
         .iter()
@@ -194,7 +198,11 @@ fn keep_or_evict(limits: &Limits, sequences: &[View], running: &[usize]) -> Vec<
 }
 
 /// Which running sequences read how many tokens of their prompts, each at least one.
-fn prefill_shares(limits: &Limits, sequences: &[View], running: &[usize]) -> Vec<(usize, usize)> {
+fn prefill_shares(
+    limits: &StepLimits,
+    sequences: &[SequenceView],
+    running: &[usize],
+) -> Vec<(usize, usize)> {
     let needs = needs(sequences);
     let mut reading: Vec<(usize, usize)> = running
         .iter()
@@ -229,7 +237,7 @@ fn prefill_shares(limits: &Limits, sequences: &[View], running: &[usize]) -> Vec
 }
 
 /// The least that any has left to read that waits for a sequence, or for one that waits for it.
-fn needs(sequences: &[View]) -> Vec<usize> {
+fn needs(sequences: &[SequenceView]) -> Vec<usize> {
     let mut needs = vec![usize::MAX; sequences.len()];
     // Youngest first, because each waits for an older one.
     for (index, view) in sequences.iter().enumerate().rev() {
@@ -243,18 +251,18 @@ fn needs(sequences: &[View]) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::{
-        Decision::{Evict, Keep, Run},
+        Action::{Keep, Preempt, Run},
         *,
     };
 
-    const LIMITS: Limits = Limits {
+    const LIMITS: StepLimits = StepLimits {
         running_max: 3,
         prefill_tokens_max: 8,
         kv_tokens_max: 64,
     };
 
-    fn view(tokens: usize, cached: usize) -> View {
-        View {
+    fn view(tokens: usize, cached: usize) -> SequenceView {
+        SequenceView {
             tokens,
             cached,
             held: cached,
@@ -264,14 +272,14 @@ mod tests {
         }
     }
 
-    fn stalled(tokens: usize, cached: usize) -> View {
-        View {
+    fn stalled(tokens: usize, cached: usize) -> SequenceView {
+        SequenceView {
             ready: false,
             ..view(tokens, cached)
         }
     }
 
-    fn check(sequences: &[View], expected: &[Decision]) {
+    fn check(sequences: &[SequenceView], expected: &[Action]) {
         assert_eq!(plan(&LIMITS, sequences), expected, "{sequences:?}");
     }
 
@@ -311,7 +319,7 @@ mod tests {
 
     #[test]
     fn what_others_wait_for_is_read_as_soon_as_they_would_be() {
-        let waiting = |tokens, leader| View {
+        let waiting = |tokens, leader| SequenceView {
             awaited: Some(leader),
             ..view(tokens, 0)
         };
@@ -331,7 +339,7 @@ mod tests {
 
     #[test]
     fn guesses_share_what_is_free() {
-        let guessing = |tokens, guessed| View {
+        let guessing = |tokens, guessed| SequenceView {
             guessed,
             ..view(tokens, tokens - 1)
         };
@@ -373,27 +381,27 @@ mod tests {
     fn the_youngest_loses_its_memory_when_answers_have_grown() {
         check(&[view(30, 29), view(34, 33)], &[Run(1), Run(1)]);
         check(&[view(30, 29), view(35, 34)], &[Run(1), Keep]);
-        check(&[view(31, 30), view(35, 34)], &[Run(1), Evict]);
+        check(&[view(31, 30), view(35, 34)], &[Run(1), Preempt]);
         check(
             &[view(31, 30), view(35, 34), view(9, 8)],
-            &[Run(1), Evict, Run(1)],
+            &[Run(1), Preempt, Run(1)],
         );
     }
 
     #[test]
     fn a_stalled_sequence_keeps_its_memory_only_while_there_is_room() {
         check(&[stalled(30, 30 - 1), view(30, 29)], &[Keep, Run(1)]);
-        check(&[stalled(40, 39), view(30, 29)], &[Evict, Run(1)]);
-        check(&[stalled(40, 39), view(30, 0)], &[Evict, Run(8)]);
+        check(&[stalled(40, 39), view(30, 29)], &[Preempt, Run(1)]);
+        check(&[stalled(40, 39), view(30, 0)], &[Preempt, Run(8)]);
         check(
             &[stalled(20, 19), stalled(20, 19), view(30, 29)],
-            &[Keep, Evict, Run(1)],
+            &[Keep, Preempt, Run(1)],
         );
     }
 
     #[test]
     fn a_prefix_in_the_cache_is_not_read_but_claimed() {
-        let shared = |tokens, cached| View {
+        let shared = |tokens, cached| SequenceView {
             held: 0,
             ..view(tokens, cached)
         };
@@ -413,17 +421,17 @@ mod tests {
 
     #[test]
     fn while_others_decode_prompts_are_read_in_pieces_that_take_no_longer_than_a_gap() {
-        let limits = Limits {
+        let limits = StepLimits {
             prefill_tokens_max: 512,
             ..LIMITS
         };
         let (reading, decoding) = (view(600, 100), view(9, 8));
-        let fresh = View {
+        let fresh = SequenceView {
             held: 0,
             ..view(9, 8)
         };
         let gap = Some(Duration::from_millis(100));
-        let most = |sequences: &[View], gap, nanos| {
+        let most = |sequences: &[SequenceView], gap, nanos| {
             limits.beside(sequences, gap, nanos).prefill_tokens_max
         };
         let both = [reading, decoding];

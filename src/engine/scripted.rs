@@ -14,7 +14,7 @@ use std::{
 use crate::{
     id::TokenId,
     model::exec::{
-        ExecError, Executor, FrozenKv, KvElementType, KvFormat, KvLayout, KvMemory, Slot,
+        ExecError, Executor, KvCache, KvElementType, KvExport, KvFormat, KvLayout, Slot,
     },
 };
 
@@ -35,7 +35,7 @@ pub struct ScriptedExecutor {
     hooks: Vec<Hook>,
     steps: u64,
     answers: VecDeque<Arc<Answer>>,
-    memories: Arc<AtomicUsize>,
+    live_caches: Arc<AtomicUsize>,
 }
 
 type Reply = Box<dyn FnMut(&[TokenId]) -> Vec<TokenId> + Send>;
@@ -79,7 +79,7 @@ impl ScriptedExecutor {
             hooks: Vec::new(),
             steps: 0,
             answers: VecDeque::new(),
-            memories: Arc::default(),
+            live_caches: Arc::default(),
         }
     }
 
@@ -141,8 +141,8 @@ impl ScriptedExecutor {
 
     /// Number of key/value memories alive, kept up to date.
     #[must_use]
-    pub fn memories(&self) -> Arc<AtomicUsize> {
-        Arc::clone(&self.memories)
+    pub fn live_caches(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.live_caches)
     }
 
     fn announce(&mut self, slots: &[Slot<'_, ScriptedKv>]) -> Result<(), ExecError> {
@@ -150,7 +150,7 @@ impl ScriptedExecutor {
         let describe = |slot: &Slot<'_, ScriptedKv>| ScriptedSlot {
             cached: slot.kv.len(),
             tokens: slot.tokens.len(),
-            wanted: slot.wanted,
+            wanted: slot.logit_rows,
         };
         let step = ScriptedStep {
             number: self.steps,
@@ -240,7 +240,7 @@ impl Executor for ScriptedExecutor {
             tokens: Vec::new(),
             answer: None,
             bytes_per_token: self.kv_bytes_per_token,
-            _alive: Alive::new(&self.memories),
+            _alive: Alive::new(&self.live_caches),
         }
     }
 
@@ -252,7 +252,7 @@ impl Executor for ScriptedExecutor {
                 head_dim: 1,
                 element: KvElementType::F32,
             },
-            made_by: "a script".to_owned(),
+            compute_id: "a script".to_owned(),
         })
     }
 
@@ -265,7 +265,7 @@ impl Executor for ScriptedExecutor {
         self.announce(slots)?;
         for slot in slots {
             self.check(slot)?;
-            let (unwanted, wanted) = slot.tokens.split_at(slot.tokens.len() - slot.wanted);
+            let (unwanted, wanted) = slot.tokens.split_at(slot.tokens.len() - slot.logit_rows);
             slot.kv.tokens.extend_from_slice(unwanted);
             for &token in wanted {
                 slot.kv.tokens.push(token);
@@ -286,7 +286,7 @@ pub struct ScriptedKv {
     _alive: Alive,
 }
 
-impl KvMemory for ScriptedKv {
+impl KvCache for ScriptedKv {
     fn len(&self) -> usize {
         self.tokens.len()
     }
@@ -308,14 +308,14 @@ impl KvMemory for ScriptedKv {
         }
     }
 
-    fn frozen(&self, tokens: Range<usize>) -> Option<Box<dyn FrozenKv>> {
-        Some(Box::new(FrozenTokens {
+    fn export(&self, tokens: Range<usize>) -> Option<Box<dyn KvExport>> {
+        Some(Box::new(TokensExport {
             first: tokens.start,
             tokens: self.tokens[tokens].to_vec(),
         }))
     }
 
-    fn thaw(&mut self, tokens: usize, bytes: &[u8]) -> Result<(), ExecError> {
+    fn import(&mut self, tokens: usize, bytes: &[u8]) -> Result<(), ExecError> {
         if bytes.len() != tokens * 2 * size_of::<TokenId>() {
             return Err(ExecError("bytes of another size".to_owned()));
         }
@@ -335,12 +335,12 @@ impl KvMemory for ScriptedKv {
 }
 
 /// The key and the value of a token are the token itself.
-struct FrozenTokens {
+struct TokensExport {
     first: usize,
     tokens: Vec<TokenId>,
 }
 
-impl FrozenKv for FrozenTokens {
+impl KvExport for TokensExport {
     fn write(&self, tokens: Range<usize>, out: &mut Vec<u8>) {
         for token in &self.tokens[tokens.start - self.first..tokens.end - self.first] {
             out.extend(token.to_le_bytes());

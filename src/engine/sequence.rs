@@ -8,13 +8,13 @@ use std::{sync::Arc, time::Instant};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
-    Finish, Job, Speculation, events::EventSink, scheduler::View, sharing::Relative,
-    speculation::Guesser,
+    FinishReason, Job, Speculation, ngram_draft::NgramDrafter, prefix_sharing::SharedPrefix,
+    scheduler::SequenceView, token_stream::EventSink,
 };
 use crate::{
-    cache::{CacheKey, CacheScope, Lease, Pin},
+    cache::{CacheScope, Lease, Pin, PromptCacheKey},
     id::TokenId,
-    model::exec::{KvMemory, Slot},
+    model::exec::{KvCache, Slot},
     sampling::{Constraint, Sampler},
 };
 
@@ -48,7 +48,7 @@ pub(super) struct Sequence<K> {
     /// Logits after the last token, while the constraint is not ready to choose from them.
     waiting: Option<Vec<f32>>,
     /// Makes guesses at what comes next, if any are to be made.
-    guesser: Option<Guesser>,
+    guesser: Option<NgramDrafter>,
     /// The latest guess.
     guess: Vec<TokenId>,
     /// The last token and what was guessed behind it, in a step that tries a guess; else empty.
@@ -60,9 +60,9 @@ pub(super) struct Sequence<K> {
     /// While the memory is or was a fork of one in the prefix cache.
     lease: Option<Lease>,
     cache_scope: CacheScope,
-    cache_key: Option<CacheKey>,
+    cache_key: Option<PromptCacheKey>,
     /// Older ones whose prompts begin like this one.
-    relatives: Vec<Relative>,
+    relatives: Vec<SharedPrefix>,
     /// Tokens of the prompt that the cache had when it came.
     known: usize,
     /// What the cache had of it before snapshots were read, if they were.
@@ -83,7 +83,7 @@ pub(super) enum Extended {
     /// They wait for the constraint.
     Waits,
     /// The job has ended.
-    Ended(Finish),
+    Ended(FinishReason),
 }
 
 /// What a sequence made of a step's logits.
@@ -96,12 +96,12 @@ pub(super) struct Outcome {
     pub(super) guessed: usize,
 }
 
-impl<K: KvMemory> Sequence<K> {
+impl<K: KvCache> Sequence<K> {
     /// A job with its number, how much of its prompt the cache has and whose prompts begin like it.
     pub(super) fn new(
         submission: Submission,
         number: u64,
-        (known, relatives): (usize, Vec<Relative>),
+        (known, relatives): (usize, Vec<SharedPrefix>),
         speculation: Speculation,
     ) -> Self {
         let Submission {
@@ -117,7 +117,7 @@ impl<K: KvMemory> Sequence<K> {
             number,
             submitted,
             begun: false,
-            guesser: guesses.then(Guesser::new),
+            guesser: guesses.then(NgramDrafter::new),
             guess: Vec::new(),
             trial: Vec::new(),
             sampler: Sampler::new(job.sampling, &job.prompt),
@@ -175,8 +175,8 @@ impl<K: KvMemory> Sequence<K> {
     }
 
     /// What the scheduler knows of it, and where the one stands that it waits for.
-    pub(super) fn view(&self, awaited: Option<usize>) -> View {
-        View {
+    pub(super) fn view(&self, awaited: Option<usize>) -> SequenceView {
+        SequenceView {
             tokens: self.tokens.len(),
             cached: self.cached(),
             held: self.held(),
@@ -209,7 +209,7 @@ impl<K: KvMemory> Sequence<K> {
     /// Bytes of key/value memory of its own; `None` without one.
     pub(super) fn kv_bytes(&self) -> Option<usize> {
         let own = self.kv.as_ref().filter(|_| !self.is_pinned());
-        own.map(KvMemory::bytes)
+        own.map(KvCache::bytes)
     }
 
     /// Whether its memory is only shared with the prefix cache.
@@ -238,7 +238,7 @@ impl<K: KvMemory> Sequence<K> {
             return Slot {
                 tokens: &self.tokens[start..end],
                 kv,
-                wanted: usize::from(end == known),
+                logit_rows: usize::from(end == known),
             };
         }
         self.trial.extend_from_slice(&self.tokens[start..]);
@@ -246,17 +246,17 @@ impl<K: KvMemory> Sequence<K> {
         Slot {
             tokens: &self.trial,
             kv,
-            wanted: 1 + end - known,
+            logit_rows: 1 + end - known,
         }
     }
 
     /// Reports how the job ended.
-    pub(super) fn finish(&mut self, finish: Finish) {
+    pub(super) fn finish(&mut self, finish: FinishReason) {
         self.events.finish(finish);
     }
 
     /// Tokens in key/value memory.
     pub(super) fn cached(&self) -> usize {
-        self.kv.as_ref().map_or(0, KvMemory::len)
+        self.kv.as_ref().map_or(0, KvCache::len)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Lengths, Times};
+use super::{LatencyHistogram, LengthHistogram};
 use crate::cache::CacheStats;
 
 /// A snapshot taken between two steps. Counters count from the start of the engine.
@@ -29,9 +29,9 @@ pub struct EngineStats {
     /// Time that the model took for steps that only decoded.
     pub decode_time: Duration,
     /// Tokens that were guessed and run.
-    pub guessed_tokens: u64,
+    pub drafted_tokens: u64,
     /// Those of them that were chosen: so many steps fewer for their sequences.
-    pub guessed_right_tokens: u64,
+    pub accepted_tokens: u64,
     /// Recent time of a step for each token of prompts in it, in nanoseconds; 0 before the first.
     pub nanos_per_prefilled_token: u64,
     /// Times a sequence lost its key/value memory, or its prefix in the cache, to make room for
@@ -40,15 +40,15 @@ pub struct EngineStats {
     /// Jobs that ended because they had waited too long.
     pub overdue: u64,
     /// From when a job was submitted to its first step, which a job that is not begun has not had.
-    pub queue_times: Times,
+    pub queue_times: LatencyHistogram,
     /// From when a job was submitted to the first token of its answer.
-    pub first_token_times: Times,
+    pub first_token_times: LatencyHistogram,
     /// Each a step.
-    pub step_times: Times,
+    pub step_times: LatencyHistogram,
     /// Prompts of jobs that have begun.
-    pub prompt_lengths: Lengths,
+    pub prompt_lengths: LengthHistogram,
     /// Answers of jobs that have ended by themselves, without end tokens.
-    pub answer_lengths: Lengths,
+    pub answer_lengths: LengthHistogram,
     /// The prefix cache.
     pub cache: CacheStats,
 }

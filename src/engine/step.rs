@@ -10,28 +10,28 @@ use std::{
     time::{Duration, Instant},
 };
 
-use self::snapshots::Thawing;
+use self::snapshots::Restore;
 use super::{
-    EngineOptions, EngineStats, Finish, Speculation,
-    scheduler::{self, Decision, Limits},
+    EngineOptions, EngineStats, FinishReason, Speculation,
+    prefix_sharing::PrefixSource,
+    scheduler::{self, Action, StepLimits},
     sequence::{Extended, Sequence},
-    sharing::Beginning,
 };
 use crate::{
     cache::PrefixCache,
-    model::exec::{ExecError, Executor, KvMemory, Slot},
+    model::exec::{ExecError, Executor, KvCache, Slot},
     sampling::Workspace,
 };
 
 /// The model and all sequences. Lives on the engine's thread.
 pub(super) struct Engine<E: Executor> {
     pub(super) executor: E,
-    limits: Limits,
+    limits: StepLimits,
     context_length: usize,
     /// Oldest first.
     pub(super) sequences: Vec<Sequence<E::Kv>>,
     /// Jobs whose prompts are being read from snapshots.
-    thawing: Vec<Thawing<E::Kv>>,
+    thawing: Vec<Restore<E::Kv>>,
     /// Jobs so far.
     pub(super) admitted: u64,
     pub(super) speculation: Speculation,
@@ -77,7 +77,7 @@ impl<E: Executor> Engine<E> {
         }
         Ok(Self {
             context_length: executor.context_length().min(kv_tokens_max),
-            limits: Limits {
+            limits: StepLimits {
                 running_max: options.running_max,
                 prefill_tokens_max: options.step_prefill_tokens_max,
                 kv_tokens_max,
@@ -89,8 +89,8 @@ impl<E: Executor> Engine<E> {
             speculation: options.speculation,
             cache: PrefixCache::new(options.cache_bytes_max),
             kv_bytes_max: options.kv_bytes_max,
-            wait_max: options.wait_max,
-            gap_max: options.gap_max,
+            wait_max: options.queue_timeout,
+            gap_max: options.decode_stall_max,
             logits: Vec::new(),
             work: Workspace::default(),
             waker: Waker::from(Arc::new(Unpark(thread::current()))),
@@ -114,7 +114,7 @@ impl<E: Executor> Engine<E> {
     }
 
     /// Ends all jobs.
-    pub(super) fn finish_all(&mut self, finish: &Finish) {
+    pub(super) fn finish_all(&mut self, finish: &FinishReason) {
         for mut sequence in self.sequences.drain(..) {
             sequence.finish(finish.clone());
         }
@@ -138,16 +138,16 @@ impl<E: Executor> Engine<E> {
     /// job comes or a reader reads or goes.
     pub(super) fn step(&mut self) -> bool {
         self.retire_abandoned();
-        self.retire_overdue();
-        let resumed = self.thaw() | self.resume();
+        self.retire_queue_timeouts();
+        let resumed = self.restore() | self.resume();
         let beginnings = self.beginnings();
         let mut plan = self.plan(&beginnings);
-        self.evict(&plan);
+        self.preempt(&plan);
         self.begin(&mut plan, &beginnings);
         self.shrink_cache(&plan);
         if !plan
             .iter()
-            .any(|decision| matches!(decision, Decision::Run(_)))
+            .any(|decision| matches!(decision, Action::Run(_)))
         {
             return resumed;
         }
@@ -175,7 +175,7 @@ impl<E: Executor> Engine<E> {
     }
 
     /// Ends the jobs that have waited too long for their first step.
-    fn retire_overdue(&mut self) {
+    fn retire_queue_timeouts(&mut self) {
         let Some(wait_max) = self.wait_max else {
             return;
         };
@@ -186,7 +186,7 @@ impl<E: Executor> Engine<E> {
                 .is_some_and(|since| since.elapsed() >= wait_max);
             if is_overdue {
                 *overdue += 1;
-                sequence.finish(Finish::Overdue);
+                sequence.finish(FinishReason::QueueTimeout);
                 sequence.retire(cache);
             }
             !is_overdue
@@ -194,17 +194,17 @@ impl<E: Executor> Engine<E> {
     }
 
     /// When the next job will have waited too long, if one waits.
-    pub(super) fn next_overdue(&self) -> Option<Instant> {
+    pub(super) fn next_queue_timeout(&self) -> Option<Instant> {
         let wait_max = self.wait_max?;
         let waiting = self.sequences.iter().filter_map(Sequence::waits_since);
         waiting.min()?.checked_add(wait_max)
     }
 
-    fn plan(&self, beginnings: &[Option<Beginning>]) -> Vec<Decision> {
-        let view = |(sequence, beginning): (&Sequence<E::Kv>, &Option<Beginning>)| {
+    fn plan(&self, beginnings: &[Option<PrefixSource>]) -> Vec<Action> {
+        let view = |(sequence, beginning): (&Sequence<E::Kv>, &Option<PrefixSource>)| {
             sequence.view(match *beginning {
-                Some(Beginning::Awaited(leader)) => Some(leader),
-                Some(Beginning::Cached | Beginning::Forked(..)) | None => None,
+                Some(PrefixSource::Awaited(leader)) => Some(leader),
+                Some(PrefixSource::Cached | PrefixSource::Forked(..)) | None => None,
             })
         };
         let views: Vec<_> = self.sequences.iter().zip(beginnings).map(view).collect();
@@ -213,10 +213,10 @@ impl<E: Executor> Engine<E> {
         scheduler::plan(&limits, &views)
     }
 
-    fn evict(&mut self, plan: &[Decision]) {
+    fn preempt(&mut self, plan: &[Action]) {
         for (sequence, decision) in self.sequences.iter_mut().zip(plan) {
-            if *decision == Decision::Evict {
-                sequence.evict();
+            if *decision == Action::Preempt {
+                sequence.preempt();
                 self.stats.evictions += 1;
             }
         }
@@ -224,13 +224,13 @@ impl<E: Executor> Engine<E> {
 
     /// Leaves the cache what the sequences do not take in the step that is planned. When only
     /// pinned memories are left and still too many, the youngest that wait go without.
-    fn shrink_cache(&mut self, plan: &[Decision]) {
-        let taken = |(sequence, decision): (&Sequence<E::Kv>, &Decision)| match *decision {
-            Decision::Run(tokens) => sequence.held() + tokens,
-            Decision::Keep | Decision::Evict => sequence.held(),
+    fn shrink_cache(&mut self, plan: &[Action]) {
+        let taken = |(sequence, decision): (&Sequence<E::Kv>, &Action)| match *decision {
+            Action::Run(tokens) => sequence.held() + tokens,
+            Action::Keep | Action::Preempt => sequence.held(),
         };
         let tokens: usize = self.sequences.iter().zip(plan).map(taken).sum();
-        let tokens = tokens + self.thawing_tokens();
+        let tokens = tokens + self.restoring_tokens();
         let bytes = tokens * self.executor.kv_bytes_per_token();
         let free = self.kv_bytes_max.saturating_sub(bytes);
         self.cache.shrink(free);
@@ -239,17 +239,17 @@ impl<E: Executor> Engine<E> {
                 return;
             }
             if sequence.is_pinned() {
-                sequence.evict();
+                sequence.preempt();
                 self.stats.evictions += 1;
                 self.cache.shrink(free);
             }
         }
     }
 
-    fn count(&mut self, plan: &[Decision]) {
+    fn count(&mut self, plan: &[Action]) {
         self.stats.steps += 1;
         for (sequence, decision) in self.sequences.iter().zip(plan) {
-            if let Decision::Run(tokens) = *decision
+            if let Action::Run(tokens) = *decision
                 && !sequence.is_decoding()
             {
                 self.stats.prefilled_tokens += tokens as u64;
@@ -257,16 +257,16 @@ impl<E: Executor> Engine<E> {
         }
     }
 
-    fn run(&mut self, plan: &[Decision]) -> Result<(), ExecError> {
+    fn run(&mut self, plan: &[Action]) -> Result<(), ExecError> {
         let mut slots = Vec::new();
         let mut reads = false;
         for (sequence, decision) in self.sequences.iter_mut().zip(plan) {
-            if let Decision::Run(tokens) = *decision {
+            if let Action::Run(tokens) = *decision {
                 reads |= !sequence.is_decoding();
                 slots.push(sequence.slot(tokens, || self.executor.new_kv()));
             }
         }
-        let rows = slots.iter().map(|slot| slot.wanted).sum();
+        let rows = slots.iter().map(|slot| slot.logit_rows).sum();
         let lengths: Vec<_> = slots
             .iter()
             .map(|slot| slot.kv.len() + slot.tokens.len())
@@ -282,12 +282,12 @@ impl<E: Executor> Engine<E> {
     }
 
     /// Chooses the next tokens of every sequence that has logits.
-    fn extend(&mut self, plan: &[Decision]) {
+    fn extend(&mut self, plan: &[Action]) {
         let logits = std::mem::take(&mut self.logits);
         let (mut rest, width) = (&logits[..], self.executor.vocab_size());
         let mut decisions = plan.iter();
         self.choose(|sequence| {
-            let ran = matches!(decisions.next(), Some(Decision::Run(_)));
+            let ran = matches!(decisions.next(), Some(Action::Run(_)));
             let count = if ran { sequence.rows() } else { 0 };
             let rows = rest.split_off(..count * width)?;
             (count > 0).then_some(Cow::Borrowed(rows))
@@ -320,13 +320,13 @@ impl<E: Executor> Engine<E> {
                 stats.first_token_times.observe(sequence.age());
             }
             if outcome.guessed > 0 {
-                stats.guessed_tokens += outcome.guessed as u64;
-                stats.guessed_right_tokens += outcome.chosen as u64 - 1;
+                stats.drafted_tokens += outcome.guessed as u64;
+                stats.accepted_tokens += outcome.chosen as u64 - 1;
             }
             let Extended::Ended(finish) = outcome.extended else {
                 return true;
             };
-            if !matches!(finish, Finish::Failed(_)) {
+            if !matches!(finish, FinishReason::Failed(_)) {
                 stats.answer_lengths.observe(sequence.answered() as u64);
                 sequence.retire(&mut self.cache);
             }
@@ -340,13 +340,13 @@ impl<E: Executor> Engine<E> {
     /// Ends the sequences of a step that failed, because their memories are undefined. The others
     /// go on: what failed may be one step's size, and memories of their own are untouched. What the
     /// cache has may share with those that failed, so nobody goes on with that.
-    fn fail(&mut self, plan: &[Decision], error: &ExecError) {
+    fn fail(&mut self, plan: &[Action], error: &ExecError) {
         let mut decisions = plan.iter();
         let mut failed = 0;
         self.sequences.retain_mut(|sequence| {
-            let ran = matches!(decisions.next(), Some(Decision::Run(_)));
+            let ran = matches!(decisions.next(), Some(Action::Run(_)));
             if ran {
-                sequence.finish(Finish::Failed(error.to_string()));
+                sequence.finish(FinishReason::Failed(error.to_string()));
                 failed += 1;
             }
             !ran
@@ -356,13 +356,13 @@ impl<E: Executor> Engine<E> {
             .sequences
             .iter_mut()
             .filter(|sequence| sequence.is_pinned());
-        pinned.for_each(Sequence::evict);
+        pinned.for_each(Sequence::preempt);
         tracing::error!(%error, sequences = failed, "a step of the engine failed");
     }
 }
 
 /// A memory that did not grow by its tokens would make its sequence run forever.
-fn check_lengths<K: KvMemory>(slots: &[Slot<'_, K>], expected: &[usize]) -> Result<(), ExecError> {
+fn check_lengths<K: KvCache>(slots: &[Slot<'_, K>], expected: &[usize]) -> Result<(), ExecError> {
     match slots
         .iter()
         .zip(expected)

@@ -14,14 +14,14 @@ use std::{
 use tokio::sync::{Semaphore, watch};
 
 use super::{
-    EngineHandle, EngineOptions, EngineStats, Finish,
-    events::Waker,
-    handle::{Bounds, Shared},
+    EngineHandle, EngineOptions, EngineStats, FinishReason,
+    handle::{EngineLimits, Shared},
     sequence::Submission,
     step::Engine,
+    token_stream::Waker,
 };
 use crate::{
-    cache::snapshot::Order,
+    cache::snapshot::SaveRequest,
     limits,
     model::exec::{Executor, KvFormat},
 };
@@ -62,7 +62,7 @@ where
         Err(_) => return Err(panic_of(thread)),
     };
     Ok(EngineHandle::new(Shared {
-        bounds: Bounds {
+        bounds: EngineLimits {
             context_length,
             vocab_size,
             events_buffered_max,
@@ -85,7 +85,7 @@ type Loaded = Result<(usize, usize, Option<KvFormat>), String>;
 /// What handles tell the thread.
 struct Inbox {
     submissions: Receiver<Submission>,
-    orders: Receiver<Order>,
+    orders: Receiver<SaveRequest>,
     deadline: watch::Receiver<Option<Instant>>,
 }
 
@@ -114,7 +114,7 @@ fn run<E: Executor, B: FnOnce() -> Result<E, String>>(
     if let Err(panic) = served {
         let reason = format!("the engine panicked: {}", panic_text(&*panic));
         tracing::error!(reason, "the engine stops");
-        let finish = Finish::Failed(reason);
+        let finish = FinishReason::Failed(reason);
         inbox
             .submissions
             .try_iter()
@@ -131,10 +131,10 @@ fn serve<E: Executor>(engine: &mut Engine<E>, inbox: &Inbox, stats: &watch::Send
         inbox
             .orders
             .try_iter()
-            .for_each(|order| engine.freeze(order));
+            .for_each(|order| engine.save_snapshot(order));
         let deadline = *inbox.deadline.borrow();
         if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            engine.finish_all(&Finish::Cancelled);
+            engine.finish_all(&FinishReason::Cancelled);
             return;
         }
         let worked = engine.step();
@@ -145,7 +145,11 @@ fn serve<E: Executor>(engine: &mut Engine<E>, inbox: &Inbox, stats: &watch::Send
         if engine.is_empty() && (orphaned || deadline.is_some()) {
             return;
         }
-        match deadline.into_iter().chain(engine.next_overdue()).min() {
+        match deadline
+            .into_iter()
+            .chain(engine.next_queue_timeout())
+            .min()
+        {
             Some(at) => thread::park_timeout(at.saturating_duration_since(Instant::now())),
             None => thread::park(),
         }

@@ -4,28 +4,22 @@
 //! fixed texts. [`Grammars`] compiles it for one model's tokens (llguidance does the work) and gives a
 //! [`Constraint`](crate::sampling::Constraint) for each answer.
 
-mod closing;
-mod compile;
+mod builder;
+mod compiler;
+mod constraint;
 mod error;
+mod json;
 mod lark;
-mod matching;
-mod quoted;
-mod regular;
-mod rules;
-mod schema;
 mod spec;
-mod spellings;
-mod standing;
 mod tagged;
 #[cfg(test)]
 mod tests;
-mod vocabulary;
-mod watching;
-mod workers;
+mod token_index;
+mod token_trie;
 
-pub use compile::Grammars;
+pub use compiler::GrammarCompiler;
+pub use constraint::triggered::{StructuralTags, Trigger};
 pub use error::GrammarError;
-pub use schema::{FORMATS, SCHEMA_BYTES_MAX};
-pub use spec::{Call, Calls, Form, Shape, Spec, Start, TextForm};
+pub use json::schema::{FORMATS, SCHEMA_BYTES_MAX};
+pub use spec::{Call, GrammarSpec, Shape, StartAt, TextGrammar, ToolCallGrammar, ValueGrammar};
 pub use tagged::Tagged;
-pub use watching::{Begin, Watch};

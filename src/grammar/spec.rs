@@ -6,54 +6,54 @@ use sha2::{Digest as _, Sha256};
 
 use super::{
     GrammarError,
-    quoted::{self, Writing},
-    regular::{self, Terminals},
-    rules::Rules,
+    builder::GrammarBuilder,
+    json::escape::{self, Writing},
+    lark::{self, Terminals},
     tagged::Tagged,
 };
-use crate::{dialect::Wrapper, tokenizer::Tokenizer};
+use crate::{output_parser::CallTemplate, tokenizer::Tokenizer};
 
 /// A description of what is to be generated, and from where on.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Spec {
+pub struct GrammarSpec {
     /// What is to be generated.
     pub shape: Shape,
     /// From where on.
-    pub start: Start,
+    pub start: StartAt,
 }
 
 /// What is to be generated.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shape {
     /// One of these forms, and nothing else.
-    Form(Form),
+    Value(ValueGrammar),
     /// Calls of tools.
-    Calls(Calls),
+    ToolCalls(ToolCallGrammar),
 }
 
 /// A form of a text.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Form {
+pub enum ValueGrammar {
     /// JSON that this schema admits.
     Schema(Value),
     /// A text of this grammar, in llguidance's variant of Lark.
     Lark(String),
     /// A JSON object in which this key has a text of this form, and nothing else.
-    Keyed(String, TextForm),
+    Keyed(String, TextGrammar),
     /// Arguments between tags.
     Tagged(Tagged),
 }
 
 /// A form of a text within JSON.
 #[derive(Debug, Clone, PartialEq)]
-pub enum TextForm {
+pub enum TextGrammar {
     /// What this regular expression matches as a whole.
     Regex(String),
     /// What this grammar admits, in llguidance's variant of Lark; where it nests, not to any depth.
     Lark(String),
 }
 
-impl TextForm {
+impl TextGrammar {
     /// The grammar of such texts as JSON writes them.
     pub(super) fn quoted(&self) -> Result<String, GrammarError> {
         let Terminals { lines, whole } = self.terminals(Writing::Json, "T")?;
@@ -69,9 +69,9 @@ impl TextForm {
         match self {
             Self::Regex(expression) => Ok(Terminals {
                 lines: String::new(),
-                whole: quoted::source(quoted::parsed(expression)?, writing)?,
+                whole: escape::source(escape::parsed(expression)?, writing)?,
             }),
-            Self::Lark(definition) => regular::terminals(definition, writing, prefix),
+            Self::Lark(definition) => lark::terminals(definition, writing, prefix),
         }
     }
 
@@ -82,7 +82,7 @@ impl TextForm {
     }
 }
 
-impl Form {
+impl ValueGrammar {
     /// Any JSON object.
     #[must_use]
     pub fn object() -> Self {
@@ -95,7 +95,7 @@ impl Form {
 /// Calls of tools, each a form between two texts. Where a text spells a control token, that token is
 /// meant.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Calls {
+pub struct ToolCallGrammar {
     /// What comes before the first call.
     pub opening: String,
     /// The calls that may be made; at least one.
@@ -103,25 +103,29 @@ pub struct Calls {
     /// What comes between calls.
     pub between: String,
     /// Most calls, at least 1; `None` for any number.
-    pub most: Option<u64>,
+    pub calls_max: Option<u64>,
     /// What comes after the last call.
     pub closing: String,
     /// What a model makes up where a text has [`Wrapper::ID`]: what this regular expression matches.
     pub id: &'static str,
 }
 
-impl Calls {
+impl ToolCallGrammar {
     /// Up to so many calls of these functions, with the forms of their arguments, as a family of models
     /// writes them.
     #[must_use]
-    pub fn of(wrapper: &Wrapper, functions: &[(String, Form)], most: Option<u64>) -> Self {
-        let call = |(name, arguments): &(String, Form)| {
+    pub fn of(
+        wrapper: &CallTemplate,
+        functions: &[(String, ValueGrammar)],
+        calls_max: Option<u64>,
+    ) -> Self {
+        let call = |(name, arguments): &(String, ValueGrammar)| {
             let quoted = Value::from(name.as_str()).to_string();
             let name = &quoted[1..quoted.len() - 1];
             Call {
                 before: [wrapper.before_name, name, wrapper.before_arguments].concat(),
                 arguments: match wrapper.tags {
-                    Some(tags) => Form::Tagged(Tagged::of(arguments, tags)),
+                    Some(tags) => ValueGrammar::Tagged(Tagged::of(arguments, tags)),
                     None => arguments.clone(),
                 },
                 after: wrapper.after_arguments.to_owned(),
@@ -131,7 +135,7 @@ impl Calls {
             opening: wrapper.opening.to_owned(),
             calls: functions.iter().map(call).collect(),
             between: wrapper.between.to_owned(),
-            most,
+            calls_max,
             closing: wrapper.closing.to_owned(),
             id: wrapper.id,
         }
@@ -154,7 +158,7 @@ impl Calls {
 
     /// The arguments of one call and the text behind them.
     #[must_use]
-    pub fn rest(arguments: Form, after: &str) -> Self {
+    pub fn rest(arguments: ValueGrammar, after: &str) -> Self {
         Self {
             opening: String::new(),
             calls: vec![Call {
@@ -163,7 +167,7 @@ impl Calls {
                 after: after.to_owned(),
             }],
             between: String::new(),
-            most: Some(1),
+            calls_max: Some(1),
             closing: String::new(),
             id: "",
         }
@@ -176,18 +180,18 @@ pub struct Call {
     /// What comes before the arguments, the name among it.
     pub before: String,
     /// The arguments.
-    pub arguments: Form,
+    pub arguments: ValueGrammar,
     /// What comes after them.
     pub after: String,
 }
 
 /// Where a grammar begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Start {
+pub enum StartAt {
     /// With the answer.
-    Now,
+    Immediately,
     /// With what follows the model's thoughts.
-    AfterThoughts {
+    AfterReasoning {
         /// The marker with which the answer may begin to think; `None` where the prompt has it already.
         open: Option<String>,
         /// The marker that ends thoughts.
@@ -201,35 +205,35 @@ pub enum Start {
         close: String,
     },
     /// Behind the text that begins calls, with white space before it; what follows it is free.
-    Behind,
+    AfterTrigger,
 }
 
 /// Models leave blank lines behind their thoughts.
 const LEAD: &str = "LEAD: /[\\x20\\x0A]{1,4}/\n";
 
-impl Spec {
+impl GrammarSpec {
     /// A digest of all that is compiled.
     pub(super) fn digest(&self) -> [u8; 32] {
         let lead = match &self.start {
-            Start::Now => String::new(),
+            StartAt::Immediately => String::new(),
             // They differ in what comes before the grammar.
-            Start::AfterThoughts { .. } | Start::Behind => LEAD.to_owned(),
-            Start::AfterMessage { .. } => format!("{:?}", self.start),
+            StartAt::AfterReasoning { .. } | StartAt::AfterTrigger => LEAD.to_owned(),
+            StartAt::AfterMessage { .. } => format!("{:?}", self.start),
         };
         Sha256::digest(format!("{lead} {:?}", self.shape)).into()
     }
 
     /// Bytes of its description.
     pub(super) fn bytes(&self) -> usize {
-        let form = |form: &Form| match form {
-            Form::Schema(schema) => schema.to_string().len(),
-            Form::Lark(text) => text.len(),
-            Form::Keyed(key, text) => key.len() + text.source().len(),
-            Form::Tagged(tagged) => tagged.bytes(),
+        let form = |form: &ValueGrammar| match form {
+            ValueGrammar::Schema(schema) => schema.to_string().len(),
+            ValueGrammar::Lark(text) => text.len(),
+            ValueGrammar::Keyed(key, text) => key.len() + text.source().len(),
+            ValueGrammar::Tagged(tagged) => tagged.bytes(),
         };
         match &self.shape {
-            Shape::Form(only) => form(only),
-            Shape::Calls(calls) => calls
+            Shape::Value(only) => form(only),
+            Shape::ToolCalls(calls) => calls
                 .calls
                 .iter()
                 .map(|call| form(&call.arguments) + call.before.len() + call.after.len())
@@ -239,23 +243,23 @@ impl Spec {
 
     /// The grammar as llguidance takes it.
     pub(super) fn grammar(&self, tokenizer: &Tokenizer) -> Result<TopLevelGrammar, GrammarError> {
-        let mut rules = Rules::new(tokenizer);
+        let mut rules = GrammarBuilder::new(tokenizer);
         let start = match &self.shape {
-            Shape::Form(form) => rules.form(form)?,
-            Shape::Calls(calls) => rules.calls(calls)?,
+            Shape::Value(form) => rules.form(form)?,
+            Shape::ToolCalls(calls) => rules.calls(calls)?,
         };
         let lead = match &self.start {
-            Start::AfterThoughts { .. } | Start::Behind => {
+            StartAt::AfterReasoning { .. } | StartAt::AfterTrigger => {
                 rules.add_lines(LEAD);
                 "LEAD? "
             }
-            Start::AfterMessage { open, close } => {
+            StartAt::AfterMessage { open, close } => {
                 let (open, close) = (rules.literal(open), rules.literal(close));
                 let text = rules.text();
                 rules.add_lines(&format!("lead: {open} {text}? {close}\n"));
                 "lead? "
             }
-            Start::Now => "",
+            StartAt::Immediately => "",
         };
         Ok(rules.whole(&format!("{lead}{start}")))
     }

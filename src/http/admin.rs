@@ -7,12 +7,12 @@ use super::{
     AppState,
     error::ApiError,
     openapi::{BadRequest, Guarded, Served},
-    stored::{self, Pairs},
+    stored_responses::{self, Pairs},
 };
 use crate::{
     responses::Summary,
     session::LogError,
-    translate::{Code, Refusal, page::Page},
+    translate::{Code, RequestError, pagination::Page},
     wire::{ItemList, values::PageQuery},
 };
 
@@ -34,10 +34,10 @@ pub(super) async fn responses(
     State(state): State<AppState>,
     query: Pairs,
 ) -> Result<Json<ItemList>, ApiError> {
-    let query = stored::pairs(query)?;
+    let query = stored_responses::pairs(query)?;
     let page = Page::of_query(&query)?;
     if page.ascending {
-        return Err(Refusal::of(
+        return Err(RequestError::of(
             Code::InvalidValue,
             "order",
             "Only `desc` is supported here.",
@@ -51,7 +51,7 @@ pub(super) async fn responses(
     let after = page.after.as_ref().map(|after| after.parse());
     let after = after.transpose().map_err(|_| no_such_after())?;
     let limit = page.limit;
-    let listed = stored::read(&state, move |service| {
+    let listed = stored_responses::read(&state, move |service| {
         // One more tells whether there are more.
         service.list(owner.as_deref(), after, limit + 1)
     });
@@ -71,9 +71,9 @@ pub(super) async fn responses(
     }))
 }
 
-fn no_such_after() -> Refusal {
+fn no_such_after() -> RequestError {
     let message = "`after` is the id of no response of this list.";
-    Refusal::of(Code::InvalidValue, "after", message)
+    RequestError::of(Code::InvalidValue, "after", message)
 }
 
 fn object(summary: &Summary) -> serde_json::Value {

@@ -8,10 +8,10 @@ use axum::{
 };
 
 use super::{AppState, error::ApiError};
-use crate::auth::{Caller, Denied, Secret};
+use crate::auth::{AuthError, Caller, Secret};
 
 /// Lets a request through with its caller, or answers why not.
-pub(super) async fn admit(
+pub(super) async fn authenticate(
     State(state): State<AppState>,
     mut request: Request,
     next: Next,
@@ -34,23 +34,23 @@ pub(super) async fn require_admin(request: Request, next: Next) -> Response {
     }
 }
 
-async fn caller(state: &AppState, headers: &HeaderMap) -> Result<Caller, Denied> {
+async fn caller(state: &AppState, headers: &HeaderMap) -> Result<Caller, AuthError> {
     // A server that is open to everybody does not look at what clients send along.
     let secret = match presented(headers) {
         Err(_) if state.gate.is_open() => None,
         presented => presented?,
     };
-    state.gate.admit(secret).await
+    state.gate.authenticate(secret).await
 }
 
 /// The secret in the headers, if there is one.
-fn presented(headers: &HeaderMap) -> Result<Option<Secret>, Denied> {
+fn presented(headers: &HeaderMap) -> Result<Option<Secret>, AuthError> {
     let secret = |name, read: fn(&[u8]) -> Option<Secret>| {
         let mut values = headers.get_all(name).iter();
         match (values.next(), values.next()) {
             (None, _) => Ok(None),
-            (Some(only), None) => read(only.as_bytes()).map(Some).ok_or(Denied::Wrong),
-            (Some(_), Some(_)) => Err(Denied::Wrong),
+            (Some(only), None) => read(only.as_bytes()).map(Some).ok_or(AuthError::Wrong),
+            (Some(_), Some(_)) => Err(AuthError::Wrong),
         }
     };
     match secret(header::AUTHORIZATION.as_str(), Secret::of_authorization)? {

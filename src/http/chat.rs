@@ -10,17 +10,17 @@ use axum::{
 use super::{
     AppState,
     body::JsonBody,
-    choices::{self, Started},
     error::ApiError,
+    multi_choice::{self, Started},
     openapi::{Guarded, Named, Served},
-    responses, skipped,
+    responses, skipped_tools,
 };
 use crate::{
     auth::Caller,
     conversation::Turn,
     responses::{CreateError, Prepared},
     translate::{
-        chat::{self, Chat, Chunks},
+        chat::{self, Chat, ChatChunkEncoder},
         parse,
     },
     wire::chat::{ChatChunk, ChatCompletion, ChatRequest},
@@ -56,22 +56,22 @@ pub(super) async fn create(
 async fn answer(state: &AppState, caller: &Caller, body: Bytes) -> Result<Response, ApiError> {
     let worker = caller.clone();
     let prepare = move |state: &AppState| prepare(state, &worker, &body);
-    let (request, started) = choices::start(state, caller, prepare).await?;
+    let (request, started) = multi_choice::start(state, caller, prepare).await?;
     let Started { turns, warm } = started;
     let alias = state.options.reasoning_alias;
     let first = turns.first().map(|turn| &turn.record().turn);
-    let skipped = first.and_then(|turn| skipped::header(&turn.skipped_tools));
+    let skipped = first.and_then(|turn| skipped_tools::header(&turn.skipped_tools));
     let mut response = if request.stream {
         let (chunks, first) =
-            Chunks::start(&choices::records(&turns), request.include_usage, alias);
-        choices::respond(turns, chunks, &first, &state.options)
+            ChatChunkEncoder::start(&multi_choice::records(&turns), request.include_usage, alias);
+        multi_choice::respond(turns, chunks, &first, &state.options)
     } else {
-        let records = choices::finish(turns).await?;
+        let records = multi_choice::finish(turns).await?;
         let completion = chat::completion(&records, alias).ok_or_else(ApiError::internal)?;
         Json(completion).into_response()
     };
-    responses::add_warmth(&mut response, warm, None);
-    skipped::add(&mut response, skipped);
+    responses::add_cache_headers(&mut response, warm, None);
+    skipped_tools::add(&mut response, skipped);
     Ok(response)
 }
 
@@ -96,9 +96,9 @@ fn prepare(
     } = chat::chat(parsed.value, state.options.unsupported_tools)?;
     let prepare = |turn: Turn| {
         let prepared = state.service.prepare(caller, turn);
-        prepared.map_err(|error| choices::about(error, "messages"))
+        prepared.map_err(|error| multi_choice::about(error, "messages"))
     };
-    let turns = choices::answers_to(&turn, answers).map(prepare);
+    let turns = multi_choice::answers_to(&turn, answers).map(prepare);
     let wanted = Wanted {
         stream,
         include_usage,

@@ -10,8 +10,8 @@ use axum::{
 use super::{
     AppState,
     body::JsonBody,
-    choices::{self, Started},
     error::ApiError,
+    multi_choice::{self, Started},
     openapi::{Guarded, Named, Served},
     responses,
 };
@@ -19,7 +19,7 @@ use crate::{
     auth::Caller,
     responses::{CreateError, Prepared},
     translate::{
-        completions::{self, Chunks, Completions},
+        completions::{self, CompletionChunkEncoder, Completions},
         parse,
     },
     wire::completion::{Completion, CompletionRequest},
@@ -55,7 +55,7 @@ pub(super) async fn create(
 async fn answer(state: &AppState, caller: &Caller, body: Bytes) -> Result<Response, ApiError> {
     let worker = caller.clone();
     let prepare = move |state: &AppState| prepare(state, &worker, &body);
-    let (wanted, started) = choices::start(state, caller, prepare).await?;
+    let (wanted, started) = multi_choice::start(state, caller, prepare).await?;
     let Wanted {
         stream,
         answers,
@@ -64,16 +64,16 @@ async fn answer(state: &AppState, caller: &Caller, body: Bytes) -> Result<Respon
     } = wanted;
     let Started { turns, warm } = started;
     let mut response = if stream {
-        let records = choices::records(&turns);
-        let begun = Chunks::start(&records, answers, echo, include_usage);
+        let records = multi_choice::records(&turns);
+        let begun = CompletionChunkEncoder::start(&records, answers, echo, include_usage);
         let (chunks, first) = begun.ok_or_else(ApiError::internal)?;
-        choices::respond(turns, chunks, &first, &state.options)
+        multi_choice::respond(turns, chunks, &first, &state.options)
     } else {
-        let records = choices::finish(turns).await?;
+        let records = multi_choice::finish(turns).await?;
         let completion = completions::completion(&records, answers, echo);
         Json(completion.ok_or_else(ApiError::internal)?).into_response()
     };
-    responses::add_warmth(&mut response, warm, None);
+    responses::add_cache_headers(&mut response, warm, None);
     Ok(response)
 }
 
@@ -102,10 +102,10 @@ fn prepare(
     } = completions::completions(parsed.value)?;
     let turns = turns
         .iter()
-        .flat_map(|turn| choices::answers_to(turn, answers));
+        .flat_map(|turn| multi_choice::answers_to(turn, answers));
     let prepared = turns.map(|turn| {
         let prepared = state.service.prepare(caller, turn);
-        prepared.map_err(|error| choices::about(error, "prompt"))
+        prepared.map_err(|error| multi_choice::about(error, "prompt"))
     });
     let wanted = Wanted {
         stream,

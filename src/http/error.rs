@@ -9,11 +9,11 @@ use axum::{
 };
 
 use crate::{
-    auth::{Denial, Denied},
+    auth::{AuthError, LimitExceeded},
     conversation::Failure,
     responses::CreateError,
     session::LogError,
-    translate::{Code, Refusal, outbound},
+    translate::{Code, RequestError, outbound},
     wire::{ErrorBody, ErrorObject},
 };
 
@@ -69,15 +69,15 @@ impl ApiError {
     }
 
     /// A caller that does not come in.
-    pub(super) fn denied(denied: Denied) -> Self {
+    pub(super) fn denied(denied: AuthError) -> Self {
         let message = match denied {
-            Denied::Missing => {
+            AuthError::Missing => {
                 "This server needs a key: send it as `Authorization: Bearer KEY` or `x-api-key: KEY`."
             }
-            Denied::Wrong => "The key is not one of this server's.",
-            Denied::Expired => "The key has expired.",
-            Denied::Disabled => "The key is disabled.",
-            Denied::Crowded => {
+            AuthError::Wrong => "The key is not one of this server's.",
+            AuthError::Expired => "The key has expired.",
+            AuthError::Disabled => "The key is disabled.",
+            AuthError::Crowded => {
                 return Self {
                     retry_after: Some(CROWDED_RETRY_AFTER),
                     ..Self::new(
@@ -123,12 +123,12 @@ impl ApiError {
         let status = match failure {
             Failure::Server => StatusCode::INTERNAL_SERVER_ERROR,
             Failure::ShuttingDown | Failure::Storage => StatusCode::SERVICE_UNAVAILABLE,
-            Failure::Overdue => StatusCode::TOO_MANY_REQUESTS,
+            Failure::QueueTimeout => StatusCode::TOO_MANY_REQUESTS,
         };
         Self {
             status,
             error: outbound::failure(failure),
-            retry_after: (failure == Failure::Overdue).then_some(CROWDED_RETRY_AFTER),
+            retry_after: (failure == Failure::QueueTimeout).then_some(CROWDED_RETRY_AFTER),
         }
     }
 
@@ -223,20 +223,20 @@ impl ApiError {
     }
 }
 
-impl From<Denial> for ApiError {
-    fn from(denial: Denial) -> Self {
+impl From<LimitExceeded> for ApiError {
+    fn from(denial: LimitExceeded) -> Self {
         let (code, message, after) = match denial {
-            Denial::Requests(limit, after) => (
+            LimitExceeded::Requests(limit, after) => (
                 "rate_limit_exceeded",
                 format!("The key may make {limit} requests a minute."),
                 after,
             ),
-            Denial::Tokens(limit, after) => (
+            LimitExceeded::Tokens(limit, after) => (
                 "rate_limit_exceeded",
                 format!("The key may use {limit} tokens a minute."),
                 after,
             ),
-            Denial::Concurrent(limit) => (
+            LimitExceeded::Concurrent(limit) => (
                 "concurrency_limit_exceeded",
                 format!("The key may make {limit} requests at once."),
                 CROWDED_RETRY_AFTER,
@@ -249,8 +249,8 @@ impl From<Denial> for ApiError {
     }
 }
 
-impl From<Refusal> for ApiError {
-    fn from(refusal: Refusal) -> Self {
+impl From<RequestError> for ApiError {
+    fn from(refusal: RequestError) -> Self {
         let status = match refusal.code {
             Code::ModelNotFound => StatusCode::NOT_FOUND,
             Code::ModelNotAllowed => StatusCode::FORBIDDEN,
@@ -266,7 +266,7 @@ impl From<LogError> for ApiError {
     fn from(error: LogError) -> Self {
         let (status, code, message) = match error {
             LogError::NotFound | LogError::ParentGone => return Self::no_response(),
-            LogError::PersistenceDisabled => return Refusal::nothing_kept().into(),
+            LogError::PersistenceDisabled => return RequestError::nothing_kept().into(),
             LogError::Unavailable(_) | LogError::Refused(_) => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "storage_unavailable",

@@ -19,7 +19,7 @@ use prometheus_client::{
 
 use super::{AppState, error::ApiError, openapi::Bodiless};
 use crate::{
-    engine::{EngineStats as Stats, Histogram, Lengths, Times},
+    engine::{EngineStats as Stats, Histogram, LatencyHistogram, LengthHistogram},
     responses::Service,
 };
 
@@ -90,7 +90,7 @@ pub(super) async fn metrics(State(state): State<AppState>) -> Result<Response, A
 
 fn continuations(registry: &mut Registry, service: &Service) {
     let family = Family::<ContinuationLabels, Counter>::default();
-    for (temperature, reason, count) in service.decisions().counts() {
+    for (temperature, reason, count) in service.continuation_counts().counts() {
         let labels = ContinuationLabels {
             temperature: temperature.as_str(),
             reason: reason.map(|reason| reason.to_string()).unwrap_or_default(),
@@ -107,8 +107,8 @@ struct Spreads(Vec<(ModelLabels, Stats)>);
 
 impl Collector for Spreads {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let seconds = |times: &Times| Spread::of(times, 1e6);
-        let tokens = |lengths: &Lengths| Spread::of(lengths, 1.0);
+        let seconds = |times: &LatencyHistogram| Spread::of(times, 1e6);
+        let tokens = |lengths: &LengthHistogram| Spread::of(lengths, 1.0);
         self.family(
             &mut encoder,
             ("queue_seconds", "Time from a request to its first step"),
@@ -212,12 +212,12 @@ const COUNTERS: [Figure<u64>; 11] = [
     (
         "guessed_tokens",
         "Tokens guessed and tried by --speculate",
-        |s| s.guessed_tokens,
+        |s| s.drafted_tokens,
     ),
     (
         "guessed_right_tokens",
         "Those of them that were chosen: so many tokens without a step of their own",
-        |s| s.guessed_right_tokens,
+        |s| s.accepted_tokens,
     ),
     (
         "evictions",

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     auth::Caller,
     responses::ServedModel,
-    translate::Refusal,
+    translate::RequestError,
     wire::{Model, ModelList},
 };
 
@@ -59,7 +59,7 @@ pub(super) async fn retrieve(
     let model = state.service.models().get(&id)?;
     match caller.may_use(&model.id) {
         true => Ok(Json(object(model))),
-        false => Err(Refusal::model_not_allowed(&model.id).into()),
+        false => Err(RequestError::model_not_allowed(&model.id).into()),
     }
 }
 

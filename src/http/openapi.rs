@@ -12,7 +12,7 @@ use utoipa::{
     },
 };
 
-use super::{admin, chat, completions, health, metrics, models, responses, stored};
+use super::{admin, chat, completions, health, metrics, models, responses, stored_responses};
 use crate::wire::{ErrorBody, EventBody};
 
 /// `GET /openapi.json`: the same for everybody, and open to everybody.
@@ -42,10 +42,10 @@ pub(super) async fn document() -> Json<Document> {
     paths(
         responses::create,
         responses::input_tokens,
-        stored::retrieve,
-        stored::delete,
-        stored::cancel,
-        stored::input_items,
+        stored_responses::retrieve,
+        stored_responses::delete,
+        stored_responses::cancel,
+        stored_responses::input_items,
         chat::create,
         completions::create,
         models::list,

@@ -15,12 +15,12 @@ use super::{
     body::JsonBody,
     error::ApiError,
     openapi::{Guarded, Named, Served},
-    rates, skipped, sse,
+    rate_limit_headers, skipped_tools, sse,
 };
 use crate::{
     auth::{Caller, Permit},
     conversation::Status,
-    responses::{CreateError, Prepared, RunningTurn, Temperature},
+    responses::{ContinuationState, CreateError, Prepared, RunningTurn},
     translate::{inbound, outbound, parse},
     wire::{self, CreateRequest, InputTokens},
 };
@@ -62,7 +62,7 @@ pub(super) async fn metered(
 ) -> Response {
     let mut answer = answer.await.into_response();
     if let Some(allowance) = &caller.allowance {
-        rates::add(answer.headers_mut(), &allowance.standing(Instant::now()));
+        rate_limit_headers::add(answer.headers_mut(), &allowance.status(Instant::now()));
     }
     answer
 }
@@ -75,7 +75,11 @@ pub(super) fn permit(caller: &Caller) -> Result<Option<Arc<Permit>>, ApiError> {
 }
 
 /// Adds how much of a prompt was in the prefix cache, and how it came from what it continues.
-pub(super) fn add_warmth(response: &mut Response, warm: u64, temperature: Option<Temperature>) {
+pub(super) fn add_cache_headers(
+    response: &mut Response,
+    warm: u64,
+    temperature: Option<ContinuationState>,
+) {
     let headers = response.headers_mut();
     headers.insert("x-stemma-warm", HeaderValue::from(warm));
     if let Some(temperature) = temperature {
@@ -96,14 +100,14 @@ async fn answer(state: &AppState, caller: &Caller, body: Bytes) -> Result<Respon
         .await
         .map_err(refuse)?;
     let warm = turn.cached_tokens();
-    let temperature = turn.temperature();
-    let skipped = skipped::header(&turn.record().turn.skipped_tools);
+    let temperature = turn.continuation_state();
+    let skipped = skipped_tools::header(&turn.record().turn.skipped_tools);
     let mut response = match stream {
         true => sse::respond(turn, &state.options),
         false => whole(turn).await?,
     };
-    add_warmth(&mut response, warm, temperature);
-    skipped::add(&mut response, skipped);
+    add_cache_headers(&mut response, warm, temperature);
+    skipped_tools::add(&mut response, skipped);
     Ok(response)
 }
 

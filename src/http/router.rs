@@ -14,8 +14,8 @@ use tower_http::{
 use tracing::Level;
 
 use super::{
-    AppState, admin, auth, browser, chat, completions, error, health, intake, metrics, models,
-    openapi, request_id, responses, stored,
+    AppState, admin, auth, body_limit, chat, completions, error, health, metrics, models, openapi,
+    origin_guard, request_id, responses, stored_responses,
 };
 
 /// The API, which is served both under `/v1` and without it, to those who may come in. Nothing of a
@@ -28,11 +28,14 @@ fn api(state: &AppState) -> Router<AppState> {
         .route("/responses", post(responses::create))
         .route(
             "/responses/{id}",
-            get(stored::retrieve).delete(stored::delete),
+            get(stored_responses::retrieve).delete(stored_responses::delete),
         )
         .route("/responses/input_tokens", post(responses::input_tokens))
-        .route("/responses/{id}/cancel", post(stored::cancel))
-        .route("/responses/{id}/input_items", get(stored::input_items))
+        .route("/responses/{id}/cancel", post(stored_responses::cancel))
+        .route(
+            "/responses/{id}/input_items",
+            get(stored_responses::input_items),
+        )
         .route("/chat/completions", post(chat::create))
         .route("/completions", post(completions::create))
         .route("/models", get(models::list))
@@ -40,8 +43,14 @@ fn api(state: &AppState) -> Router<AppState> {
         .merge(admin)
         .layer(RequestDecompressionLayer::new())
         .layer(RequestBodyLimitLayer::new(state.options.max_body_bytes))
-        .layer(middleware::from_fn_with_state(state.clone(), intake::check))
-        .layer(middleware::from_fn_with_state(state.clone(), auth::admit))
+        .layer(middleware::from_fn_with_state(
+            state.clone(),
+            body_limit::check,
+        ))
+        .layer(middleware::from_fn_with_state(
+            state.clone(),
+            auth::authenticate,
+        ))
 }
 
 /// What operators' tools ask for.
@@ -49,7 +58,10 @@ fn metrics(state: &AppState) -> Router<AppState> {
     Router::new()
         .route("/metrics", get(metrics::metrics))
         .layer(middleware::from_fn(auth::require_admin))
-        .layer(middleware::from_fn_with_state(state.clone(), auth::admit))
+        .layer(middleware::from_fn_with_state(
+            state.clone(),
+            auth::authenticate,
+        ))
 }
 
 /// The whole server.
@@ -74,10 +86,10 @@ fn surround(routes: Router<AppState>, state: &AppState) -> Router<AppState> {
     let respond = DefaultOnResponse::new().level(Level::INFO);
     let new_id = request_id::NewRequestId::new(state.entropy.clone());
     routes
-        .layer(browser::cors(&state.options))
+        .layer(origin_guard::cors(&state.options))
         .layer(middleware::from_fn_with_state(
             state.clone(),
-            browser::check,
+            origin_guard::check,
         ))
         .layer(CatchPanicLayer::custom(error::panicked))
         .layer(PropagateRequestIdLayer::x_request_id())

@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout};
 use super::HttpOptions;
 use crate::{
     responses::{RunningTurn, TurnEvent},
-    translate::stream::Events,
+    translate::stream::EventEncoder,
     wire::Event,
 };
 
@@ -41,7 +41,7 @@ pub(super) fn respond(turn: RunningTurn, options: &HttpOptions) -> Response {
 struct Frames {
     turn: RunningTurn,
     /// Gone with the terminal event.
-    events: Option<Events>,
+    events: Option<EventEncoder>,
     ready: VecDeque<Bytes>,
     last_event: Instant,
     keep_alive: Duration,
@@ -50,7 +50,7 @@ struct Frames {
 
 impl Frames {
     fn new(turn: RunningTurn, options: &HttpOptions) -> Self {
-        let (events, first) = Events::start(turn.record());
+        let (events, first) = EventEncoder::start(turn.record());
         Self {
             turn,
             events: Some(events),
@@ -71,7 +71,7 @@ impl Frames {
             match timeout(self.keep_alive, self.turn.next()).await {
                 Ok(Some(event)) => self.take(event),
                 Ok(None) => return None,
-                Err(_) => self.sign_of_life(),
+                Err(_) => self.keep_alive(),
             }
         }
     }
@@ -85,7 +85,7 @@ impl Frames {
         self.ready.extend(events.iter().flatten().map(event_frame));
     }
 
-    fn sign_of_life(&mut self) {
+    fn keep_alive(&mut self) {
         if self.last_event.elapsed() < self.in_progress_repeat {
             self.ready.push_back(Bytes::from_static(COMMENT));
         } else if let Some(events) = &mut self.events {

@@ -4,9 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::sync::Semaphore;
 
-use super::{metrics::Answers, unknown::UnknownFields};
+use super::{metrics::Answers, unknown_fields::UnknownFields};
 use crate::{
-    auth::Gate,
+    auth::Authenticator,
     clock::Entropy,
     limits,
     responses::Service,
@@ -55,7 +55,7 @@ impl Default for HttpOptions {
 #[derive(Clone)]
 pub struct AppState {
     pub(super) service: Arc<Service>,
-    pub(super) gate: Arc<Gate>,
+    pub(super) gate: Arc<Authenticator>,
     pub(super) options: Arc<HttpOptions>,
     pub(super) entropy: Arc<dyn Entropy>,
     pub(super) unknown_fields: Arc<UnknownFields>,
@@ -69,7 +69,7 @@ impl AppState {
     /// ids.
     pub fn new(
         service: Arc<Service>,
-        gate: Arc<Gate>,
+        gate: Arc<Authenticator>,
         options: HttpOptions,
         entropy: Arc<dyn Entropy>,
     ) -> Self {

@@ -4,12 +4,11 @@
 //! way: `config.json` keys, Hugging Face tensor names, Hugging Face row order of rotary weights.
 
 pub mod alias;
-mod encoding;
-mod end_tokens;
+mod eos_tokens;
 mod error;
 mod fingerprint;
-mod folder;
 mod gguf;
+mod hf_dir;
 mod hub;
 mod json;
 mod mapped;
@@ -18,6 +17,7 @@ mod parallel;
 mod progress;
 mod resolve;
 mod safetensors;
+mod tensor_type;
 
 use std::{
     borrow::Cow,
@@ -28,13 +28,13 @@ use serde_json::{Map, Value};
 
 use crate::tokenizer::TokenizerSource;
 
-pub use encoding::{Block, BlockType, Encoding};
 pub use error::LoadError;
 pub use gguf::{BlockFormat, BlockPart, PART};
 pub use hub::Hub;
 use mapped::MappedFile;
 pub use mlx::MlxQuantization;
 pub use resolve::{Sources, resolve};
+pub use tensor_type::{Block, BlockType, TensorType};
 
 /// A model's files, opened and checked, with nothing read into memory yet but metadata.
 pub struct ModelFiles {
@@ -69,7 +69,7 @@ impl ModelFiles {
 /// Names the file, and the tensor or key at fault.
 pub fn open(path: &Path) -> Result<ModelFiles, LoadError> {
     if path.is_dir() {
-        folder::open(path)
+        hf_dir::open(path)
     } else {
         gguf::open(path)
     }
@@ -82,7 +82,7 @@ pub struct TensorInfo {
     /// elements, also where they are packed into blocks or words.
     pub shape: Vec<usize>,
     /// How the elements are stored.
-    pub encoding: Encoding,
+    pub encoding: TensorType,
 }
 
 impl TensorInfo {

@@ -12,7 +12,7 @@ use std::{
 use safetensors::tensor::{Dtype, Metadata};
 use serde_json::Value;
 
-use super::{Encoding, LoadError, MappedFile, TensorInfo, Tensors, encoding::decode, json};
+use super::{LoadError, MappedFile, TensorInfo, TensorType, Tensors, json, tensor_type::decode};
 use crate::limits::SAFETENSORS_HEADER_BYTES_MAX;
 
 const INDEX: &str = "model.safetensors.index.json";
@@ -175,12 +175,12 @@ fn read_header(file: &[u8]) -> Result<(Metadata, usize), LoadError> {
 
 /// How elements of a type are read; `None` for integers and booleans, which buffers such as masks
 /// and counters have and weights have not.
-fn encoding(dtype: Dtype) -> Result<Option<Encoding>, String> {
+fn encoding(dtype: Dtype) -> Result<Option<TensorType>, String> {
     Ok(match dtype {
-        Dtype::F32 => Some(Encoding::F32),
-        Dtype::F16 => Some(Encoding::F16),
-        Dtype::BF16 => Some(Encoding::Bf16),
-        Dtype::U32 => Some(Encoding::U32),
+        Dtype::F32 => Some(TensorType::F32),
+        Dtype::F16 => Some(TensorType::F16),
+        Dtype::BF16 => Some(TensorType::Bf16),
+        Dtype::U32 => Some(TensorType::U32),
         Dtype::BOOL | Dtype::U8 | Dtype::I8 | Dtype::U16 | Dtype::I16 => None,
         Dtype::I32 | Dtype::U64 | Dtype::I64 => None,
         other => {

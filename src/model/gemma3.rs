@@ -8,7 +8,7 @@ use crate::load::{LoadError, ModelFiles};
 
 use super::{
     config::{ConfigReader, Count},
-    dense, rope,
+    llama_like, rope_config,
     spec::{Activation, DecoderSpec, PostNorms, Rope, RopeScaling, WeightNames},
 };
 
@@ -86,11 +86,11 @@ fn describe_decoder(
 ) -> Result<DecoderSpec, LoadError> {
     let keys: Map<String, Value> = given.over(defaults());
     let config = &given.with_keys(&keys);
-    let mut spec = dense::describe(config, files, names)?;
+    let mut spec = llama_like::describe(config, files, names)?;
     spec.norm.unit_offset = true;
     spec.qk_norm = true;
     spec.activation =
-        dense::activation(config, "hidden_activation")?.unwrap_or(Activation::GeluTanh);
+        llama_like::activation(config, "hidden_activation")?.unwrap_or(Activation::GeluTanh);
     // The reference multiplies by a bf16 number whatever the type of the embeddings.
     spec.embedding_scale = bf16::from_f32((spec.hidden_size as f32).sqrt()).to_f32();
     spec.attention_scale = config.positive("query_pre_attn_scalar")?.sqrt().recip();
@@ -103,7 +103,7 @@ fn describe_decoder(
 /// Gives sliding layers their window and their own rotary embedding.
 fn set_layers(spec: &mut DecoderSpec, config: &ConfigReader<'_>) -> Result<(), LoadError> {
     let pattern = config.size("sliding_window_pattern", Count::Layers)?;
-    dense::set_windows(spec, config, |index| !(index + 1).is_multiple_of(pattern))?;
+    llama_like::set_windows(spec, config, |index| !(index + 1).is_multiple_of(pattern))?;
     let (global, local) = ropes(config)?;
     for layer in &mut spec.layers {
         layer.rope = if layer.window.is_some() {
@@ -123,16 +123,16 @@ fn ropes(config: &ConfigReader<'_>) -> Result<(Rope, Rope), LoadError> {
         return Ok((
             Rope {
                 theta: global.positive("rope_theta")?,
-                scaling: rope::read_scaling(&global)?,
+                scaling: rope_config::read_scaling(&global)?,
             },
             Rope {
                 theta: local.positive("rope_theta")?,
-                scaling: rope::read_scaling(&local)?,
+                scaling: rope_config::read_scaling(&local)?,
             },
         ));
     }
     let scaling = match config.optional_section("rope_scaling")? {
-        Some(section) => rope::read_scaling(&section)?,
+        Some(section) => rope_config::read_scaling(&section)?,
         None => RopeScaling::None,
     };
     let global = Rope {

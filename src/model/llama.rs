@@ -2,17 +2,17 @@
 
 use crate::load::{LoadError, ModelFiles};
 
-use super::{config::ConfigReader, dense, spec::DecoderSpec};
+use super::{config::ConfigReader, llama_like, spec::DecoderSpec};
 
 /// Describes a Llama.
 pub(super) fn describe(
     config: &ConfigReader<'_>,
     files: &ModelFiles,
 ) -> Result<DecoderSpec, LoadError> {
-    let mut spec = dense::describe(config, files, dense::names())?;
+    let mut spec = llama_like::describe(config, files, llama_like::names())?;
     spec.qkv_bias = config.flag("attention_bias")?;
     spec.output_bias = spec.qkv_bias;
     spec.mlp_bias = config.flag("mlp_bias")?;
-    dense::set_windows(&mut spec, config, |_| false)?;
+    llama_like::set_windows(&mut spec, config, |_| false)?;
     Ok(spec)
 }

@@ -2,14 +2,14 @@
 
 use crate::load::{LoadError, ModelFiles};
 
-use super::{config::ConfigReader, dense, spec::DecoderSpec};
+use super::{config::ConfigReader, llama_like, spec::DecoderSpec};
 
 /// Describes a Mistral.
 pub(super) fn describe(
     config: &ConfigReader<'_>,
     files: &ModelFiles,
 ) -> Result<DecoderSpec, LoadError> {
-    let mut spec = dense::describe(config, files, dense::names())?;
-    dense::set_windows(&mut spec, config, |_| true)?;
+    let mut spec = llama_like::describe(config, files, llama_like::names())?;
+    llama_like::set_windows(&mut spec, config, |_| true)?;
     Ok(spec)
 }

@@ -1,14 +1,14 @@
 //! Decoders: their description as data, and the executors that run a description on a device.
 
 mod config;
-mod dense;
 pub mod exec;
 mod gemma3;
 mod llama;
+mod llama_like;
 mod mistral;
 mod qwen2;
 mod qwen3;
-mod rope;
+mod rope_config;
 pub mod spec;
 
 use crate::load::{LoadError, ModelFiles};

@@ -4,7 +4,7 @@ use crate::load::{LoadError, ModelFiles};
 
 use super::{
     config::{ConfigReader, Count},
-    dense,
+    llama_like,
     spec::DecoderSpec,
 };
 
@@ -13,7 +13,7 @@ pub(super) fn describe(
     config: &ConfigReader<'_>,
     files: &ModelFiles,
 ) -> Result<DecoderSpec, LoadError> {
-    let mut spec = dense::describe(config, files, dense::names())?;
+    let mut spec = llama_like::describe(config, files, llama_like::names())?;
     spec.qkv_bias = true;
     set_windows(&mut spec, config)?;
     Ok(spec)
@@ -31,5 +31,5 @@ pub(super) fn set_windows(
     let first = config
         .optional_size("max_window_layers", Count::Layers)?
         .unwrap_or(0);
-    dense::set_windows(spec, config, |index| index >= first)
+    llama_like::set_windows(spec, config, |index| index >= first)
 }

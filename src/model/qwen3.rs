@@ -2,14 +2,14 @@
 
 use crate::load::{LoadError, ModelFiles};
 
-use super::{config::ConfigReader, dense, qwen2, spec::DecoderSpec};
+use super::{config::ConfigReader, llama_like, qwen2, spec::DecoderSpec};
 
 /// Describes a dense Qwen 3.
 pub(super) fn describe(
     config: &ConfigReader<'_>,
     files: &ModelFiles,
 ) -> Result<DecoderSpec, LoadError> {
-    let mut spec = dense::describe(config, files, dense::names())?;
+    let mut spec = llama_like::describe(config, files, llama_like::names())?;
     spec.qk_norm = true;
     spec.qkv_bias = config.flag("attention_bias")?;
     spec.output_bias = spec.qkv_bias;

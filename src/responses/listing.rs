@@ -1,6 +1,6 @@
 //! What operators see of everybody's responses.
 
-use super::past;
+use super::prepare::parent;
 use crate::{
     id::ResponseId,
     session::{Access, LogError, SessionLog},
@@ -27,7 +27,7 @@ pub(super) fn list(
     after: Option<ResponseId>,
     limit: usize,
 ) -> Result<Vec<Summary>, LogError> {
-    let place = |id| log.place(owner, past::session_of(id));
+    let place = |id| log.place(owner, parent::session_of(id));
     let before = after.map(place).transpose()?;
     let mut summaries = Vec::new();
     for listed in log.list(owner, before, limit)? {

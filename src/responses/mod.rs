@@ -1,50 +1,37 @@
 //! The service: what each operation of the API does, independent of HTTP.
 
-mod callable;
-mod calls;
+mod constraint;
 mod continuation;
 #[cfg(test)]
-mod families;
-mod form;
-mod head;
-mod lines;
+mod fork_support;
 mod listing;
-mod logprobs;
 mod models;
-mod past;
-mod pasts;
 mod prepare;
-mod prompt;
-mod reader;
-mod recent;
-mod recording;
 mod run;
-mod running;
-mod settings;
-mod snapshots;
-mod window;
 
-pub use continuation::{Decisions, Rebuild, Temperature};
+pub use continuation::{ContinuationCounts, ContinuationState, RebuildReason};
 pub use listing::Summary;
 pub use models::{Models, ServedModel, longest_token_bytes};
-pub use prepare::Prepared;
+pub use prepare::{
+    Prepared,
+    sampling::{SamplingDefaults, settle},
+};
 pub use run::{RunningTurn, TurnEvent};
-pub use settings::{SamplingDefaults, settle};
 
 use std::{sync::Arc, time::Duration};
 
-use lines::Lines;
-use pasts::Pasts;
-use running::Running;
+use continuation::resend::ResendIndex;
+use prepare::{parent, parent_cache::ParentCache};
+use run::registry::RunningTurns;
 
 use crate::{
     auth::{Caller, Permit},
     cache::snapshot::Snapshots,
     clock::{Clock, Entropy},
-    conversation::{Record, Turn},
+    conversation::{ResponseState, Turn},
     id::ResponseId,
     session::{LogError, SessionLog},
-    translate::Refusal,
+    translate::RequestError,
 };
 
 /// What all operations share.
@@ -53,10 +40,10 @@ pub struct Service {
     log: SessionLog,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
-    decisions: Decisions,
-    lines: Arc<Lines>,
-    pasts: Pasts,
-    running: Arc<Running>,
+    continuation_counts: ContinuationCounts,
+    resend_index: Arc<ResendIndex>,
+    parent_cache: ParentCache,
+    running: Arc<RunningTurns>,
     snapshots: Option<Snapshots>,
 }
 
@@ -65,7 +52,7 @@ pub struct Service {
 pub enum CreateError {
     /// The request cannot be answered as it stands.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] RequestError),
     /// The model has as many turns as it takes.
     #[error("the model has as many turns as it takes")]
     Busy,
@@ -93,9 +80,9 @@ impl Service {
             log,
             clock,
             entropy,
-            decisions: Decisions::default(),
-            lines: Arc::default(),
-            pasts: Pasts::default(),
+            continuation_counts: ContinuationCounts::default(),
+            resend_index: Arc::default(),
+            parent_cache: ParentCache::default(),
             running: Arc::default(),
             snapshots: None,
         }
@@ -107,8 +94,8 @@ impl Service {
     }
 
     /// How continuations got their prompts since the start.
-    pub fn decisions(&self) -> &Decisions {
-        &self.decisions
+    pub fn continuation_counts(&self) -> &ContinuationCounts {
+        &self.continuation_counts
     }
 
     /// Turns a turn into a job: finds the model, renders the prompt, makes tokens of it. Takes time
@@ -139,8 +126,8 @@ impl Service {
     /// # Errors
     /// [`LogError::NotFound`] and the log's own.
     pub fn response(&self, caller: &Caller, id: ResponseId) -> Result<String, LogError> {
-        let access = past::readable(caller);
-        let stored = self.log.response(&access, past::session_of(id))?;
+        let access = parent::readable(caller);
+        let stored = self.log.response(&access, parent::session_of(id))?;
         Ok(stored.body)
     }
 
@@ -150,8 +137,8 @@ impl Service {
     /// # Errors
     /// As [`Service::response`].
     pub fn input_items(&self, caller: &Caller, id: ResponseId) -> Result<Vec<String>, LogError> {
-        let access = past::readable(caller);
-        self.log.input_items(&access, past::session_of(id))
+        let access = parent::readable(caller);
+        self.log.input_items(&access, parent::session_of(id))
     }
 
     /// Ends a turn that runs; returns the response when that is durable. `None` if the turn has ended
@@ -163,15 +150,15 @@ impl Service {
         &self,
         caller: &Caller,
         id: ResponseId,
-    ) -> Result<Option<Arc<Record>>, LogError> {
-        let access = past::readable(caller);
+    ) -> Result<Option<Arc<ResponseState>>, LogError> {
+        let access = parent::readable(caller);
         if self.log.bounds().persistence_disabled() {
             return Err(LogError::PersistenceDisabled);
         }
         match self.running.cancel(&access, id).await {
             Some(record) => Ok(Some(record)),
             None => {
-                self.log.response_record(&access, past::session_of(id))?;
+                self.log.response_record(&access, parent::session_of(id))?;
                 Ok(None)
             }
         }
@@ -182,9 +169,9 @@ impl Service {
     /// # Errors
     /// As [`Service::response`].
     pub async fn delete(&self, caller: &Caller, id: ResponseId) -> Result<(), LogError> {
-        let access = past::readable(caller);
-        self.log.delete(access, past::session_of(id)).await?;
-        self.pasts.forget(past::session_of(id));
+        let access = parent::readable(caller);
+        self.log.delete(access, parent::session_of(id)).await?;
+        self.parent_cache.forget(parent::session_of(id));
         self.forget_snapshot(id).await;
         Ok(())
     }

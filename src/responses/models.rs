@@ -8,13 +8,13 @@ use serde_json::{Map, Value};
 use super::SamplingDefaults;
 use crate::{
     cache::snapshot::ModelSnapshots,
-    dialect::Description,
     engine::EngineHandle,
-    grammar::Grammars,
+    grammar::GrammarCompiler,
     id::TokenId,
+    output_parser::ParserSpec,
     template::ChatTemplate,
     tokenizer::Tokenizer,
-    translate::{Code, Refusal},
+    translate::{Code, RequestError},
 };
 
 /// One loaded model, with all that a turn on it needs.
@@ -32,7 +32,7 @@ pub struct ServedModel {
     /// Its chat template; base models have none.
     pub template: Option<Arc<ChatTemplate>>,
     /// How it writes calls and thoughts.
-    pub dialect: Description,
+    pub dialect: ParserSpec,
     /// Whether a whole answer that is one call as JSON is read as that call, without any marker.
     pub lenient_tool_calls: bool,
     /// Arguments of the template where a request has none.
@@ -44,7 +44,7 @@ pub struct ServedModel {
     /// Tokens that end an answer.
     pub end_tokens: Arc<[TokenId]>,
     /// Makes what keeps answers to a form.
-    pub grammars: Grammars,
+    pub grammars: GrammarCompiler,
     /// See [`longest_token_bytes`].
     pub longest_token_bytes: usize,
 }
@@ -89,25 +89,25 @@ impl Models {
     ///
     /// # Errors
     /// When there is none.
-    pub fn get(&self, id: &str) -> Result<&Arc<ServedModel>, Refusal> {
+    pub fn get(&self, id: &str) -> Result<&Arc<ServedModel>, RequestError> {
         self.models
             .iter()
             .find(|model| model.id == id)
             .ok_or_else(|| {
                 let message = format!("The model `{id}` is not loaded here.");
-                Refusal::of(Code::ModelNotFound, "model", message)
+                RequestError::of(Code::ModelNotFound, "model", message)
             })
     }
 
     /// The model that a request means: the one of this id, or the only one.
-    pub(super) fn resolve(&self, id: Option<&str>) -> Result<&Arc<ServedModel>, Refusal> {
+    pub(super) fn resolve(&self, id: Option<&str>) -> Result<&Arc<ServedModel>, RequestError> {
         match (id, self.models.as_slice()) {
             (Some(id), _) => self.get(id),
             (None, [only]) => Ok(only),
             (None, several) => {
                 let ids: Vec<&str> = several.iter().map(|model| model.id.as_str()).collect();
                 let message = format!("`model` must be one of {}.", ids.join(", "));
-                Err(Refusal::of(Code::MissingParameter, "model", message))
+                Err(RequestError::of(Code::MissingParameter, "model", message))
             }
         }
     }

@@ -18,11 +18,11 @@ pub trait Constraint: Send + Debug {
     ///
     /// # Errors
     /// When that cannot be found out, or no token may follow; the sequence cannot go on.
-    fn poll_allowed(
+    fn poll_mask(
         &mut self,
         left: usize,
         context: &mut Context<'_>,
-    ) -> Poll<Result<Allowed<'_>, ConstraintError>>;
+    ) -> Poll<Result<TokenMask<'_>, ConstraintError>>;
 
     /// Takes the token that was chosen; it is one of those that are allowed with as many tokens left,
     /// itself among them, and no end token.
@@ -30,16 +30,17 @@ pub trait Constraint: Send + Debug {
     /// `false` refuses it after all, because what must follow it has no room: it is not among those
     /// allowed any more, and another is to be chosen. Who is woken begins with
     /// [`poll_allowed`](Self::poll_allowed) again.
-    fn poll_take(&mut self, token: TokenId, left: usize, context: &mut Context<'_>) -> Poll<bool>;
+    fn poll_accept(&mut self, token: TokenId, left: usize, context: &mut Context<'_>)
+    -> Poll<bool>;
 }
 
 /// Tokens that may come next.
 #[derive(Debug, Clone, Copy)]
-pub enum Allowed<'a> {
+pub enum TokenMask<'a> {
     /// Every token.
     All,
     /// Those of a set, which is not empty.
-    Only(&'a TokenSet),
+    Only(&'a TokenBitmask),
 }
 
 /// Why a constrained sequence cannot go on; the text is for the operator.
@@ -49,11 +50,11 @@ pub struct ConstraintError(pub String);
 
 /// A set of tokens, a bit for each. Tokens beyond its end are not in it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TokenSet {
+pub struct TokenBitmask {
     words: Vec<u32>,
 }
 
-impl TokenSet {
+impl TokenBitmask {
     /// The tokens whose bits are set, the lowest id in the lowest bit of the first word.
     #[must_use]
     pub fn of_words(words: Vec<u32>) -> Self {
@@ -109,8 +110,8 @@ impl TokenSet {
 
 impl Workspace {
     /// Leaves no chance to tokens that are not allowed.
-    pub(super) fn allow(&mut self, allowed: Allowed<'_>) {
-        let Allowed::Only(set) = allowed else {
+    pub(super) fn allow(&mut self, allowed: TokenMask<'_>) {
+        let TokenMask::Only(set) = allowed else {
             return;
         };
         let mut logits = self.values.chunks_mut(32);
@@ -139,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_set_holds_what_was_put_in() {
-        let mut set = TokenSet::of_words(vec![0b101, 0]);
+        let mut set = TokenBitmask::of_words(vec![0b101, 0]);
         set.insert(33);
         set.insert(64);
         assert_eq!(set.iter().collect::<Vec<_>>(), [0, 2, 33]);
@@ -152,13 +153,13 @@ mod tests {
         set.remove(1000);
         assert_eq!(set.iter().collect::<Vec<_>>(), [0, 2]);
         for count in [0, 1, 31, 32, 33] {
-            assert_eq!(TokenSet::all(count).iter().count(), count);
+            assert_eq!(TokenBitmask::all(count).iter().count(), count);
         }
     }
 
     #[test]
     fn only_allowed_tokens_keep_their_logits() {
-        let kept = |allowed: Allowed<'_>| {
+        let kept = |allowed: TokenMask<'_>| {
             let mut work = Workspace::default();
             work.fill(&[1.0; 70]);
             work.allow(allowed);
@@ -166,13 +167,13 @@ mod tests {
             let kept = logits.filter(|&(_, logit)| logit == 1.0);
             kept.map(|(id, _)| id).collect::<Vec<_>>()
         };
-        assert_eq!(kept(Allowed::All).len(), 70);
-        let set = TokenSet::of_words(vec![1 << 31, u32::MAX, 1 << 5]);
+        assert_eq!(kept(TokenMask::All).len(), 70);
+        let set = TokenBitmask::of_words(vec![1 << 31, u32::MAX, 1 << 5]);
         let expected: Vec<u32> = [31].into_iter().chain(32..64).chain([69]).collect();
-        assert_eq!(kept(Allowed::Only(&set)), expected);
-        let short = TokenSet::of_words(vec![0b10]);
+        assert_eq!(kept(TokenMask::Only(&set)), expected);
+        let short = TokenBitmask::of_words(vec![0b10]);
         assert_eq!(
-            kept(Allowed::Only(&short)),
+            kept(TokenMask::Only(&short)),
             [1],
             "what is beyond the set is out"
         );

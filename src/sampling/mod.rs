@@ -16,14 +16,14 @@
 mod constraint;
 mod distribution;
 mod filter;
-mod history;
 mod params;
+mod penalties;
 pub mod random;
 mod sampler;
 mod softmax;
 mod workspace;
 
-pub use constraint::{Allowed, Constraint, ConstraintError, TokenSet};
+pub use constraint::{Constraint, ConstraintError, TokenBitmask, TokenMask};
 pub use params::SamplingParams;
-pub use sampler::{Choice, Logprobs, Sampler, SamplingError};
+pub use sampler::{Logprobs, Sampled, Sampler, SamplingError};
 pub use workspace::Workspace;

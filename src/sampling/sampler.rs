@@ -2,9 +2,9 @@
 
 use super::{
     SamplingParams,
-    constraint::Allowed,
+    constraint::TokenMask,
     distribution::Distribution,
-    history::History,
+    penalties::Penalties,
     random::uniform,
     workspace::{Workspace, draw},
 };
@@ -12,7 +12,7 @@ use crate::id::TokenId;
 
 /// A chosen token.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Choice {
+pub struct Sampled {
     /// Which token.
     pub id: TokenId,
     /// How likely it was, if that is asked for.
@@ -43,14 +43,14 @@ pub enum SamplingError {
 #[derive(Debug)]
 pub struct Sampler {
     params: SamplingParams,
-    history: History,
+    history: Penalties,
 }
 
 impl Sampler {
     /// A sampler for the answer to a prompt.
     #[must_use]
     pub fn new(params: SamplingParams, prompt: &[TokenId]) -> Self {
-        let history = History::new(&params, prompt);
+        let history = Penalties::new(&params, prompt);
         Self { params, history }
     }
 
@@ -59,13 +59,13 @@ impl Sampler {
     ///
     /// # Errors
     /// When a logit is not a number or no token is possible.
-    pub fn choose(
+    pub fn sample(
         &mut self,
         logits: &[f32],
         position: u64,
         work: &mut Workspace,
-    ) -> Result<Choice, SamplingError> {
-        let choice = self.choose_among(Allowed::All, logits, position, work)?;
+    ) -> Result<Sampled, SamplingError> {
+        let choice = self.sample_masked(TokenMask::All, logits, position, work)?;
         self.take(choice.id);
         Ok(choice)
     }
@@ -75,13 +75,13 @@ impl Sampler {
     ///
     /// # Errors
     /// As [`Sampler::choose`].
-    pub fn choose_among(
+    pub fn sample_masked(
         &self,
-        allowed: Allowed<'_>,
+        allowed: TokenMask<'_>,
         logits: &[f32],
         position: u64,
         work: &mut Workspace,
-    ) -> Result<Choice, SamplingError> {
+    ) -> Result<Sampled, SamplingError> {
         work.fill(logits);
         self.history.penalize(&self.params, work);
         for &(id, bias) in self.params.logit_bias.iter() {
@@ -91,7 +91,7 @@ impl Sampler {
         let id = self.pick(position, work)?;
         let likeliest = self.params.logprobs.map(usize::from);
         let logprobs = likeliest.map(|count| logprobs(logits, id, count));
-        Ok(Choice {
+        Ok(Sampled {
             id,
             logprobs: logprobs.transpose()?,
         })
@@ -144,7 +144,7 @@ mod tests {
     ) -> Vec<u32> {
         let mut work = Workspace::default();
         let pick = |position| {
-            let choice = Sampler::new(params.clone(), &[]).choose(logits, position, &mut work);
+            let choice = Sampler::new(params.clone(), &[]).sample(logits, position, &mut work);
             choice.expect("finite logits").id
         };
         positions.map(pick).collect()
@@ -268,7 +268,7 @@ mod tests {
         };
         let mut work = Workspace::default();
         let choice = Sampler::new(params, &[])
-            .choose(&LOGITS, 0, &mut work)
+            .sample(&LOGITS, 0, &mut work)
             .expect("finite");
         let Some(Logprobs { chosen, top }) = choice.logprobs else {
             panic!("none, though asked for");
@@ -294,7 +294,7 @@ mod tests {
         let ids: Vec<u32> = (0..6)
             .map(|position| {
                 sampler
-                    .choose(&LOGITS, position, &mut work)
+                    .sample(&LOGITS, position, &mut work)
                     .expect("finite")
                     .id
             })
@@ -317,7 +317,7 @@ mod tests {
     fn bad_logits_are_errors() {
         let mut work = Workspace::default();
         let mut sampler = Sampler::new(SamplingParams::default(), &[]);
-        let mut choose = |logits: &[f32]| sampler.choose(logits, 0, &mut work);
+        let mut choose = |logits: &[f32]| sampler.sample(logits, 0, &mut work);
         assert_eq!(choose(&[0.0, f32::NAN]), Err(SamplingError::NotANumber));
         assert_eq!(choose(&[]), Err(SamplingError::NothingPossible));
         assert!(
@@ -343,13 +343,13 @@ mod tests {
                 ..SamplingParams::default()
             };
             let mut work = Workspace::default();
-            let mut run = || -> Vec<Choice> {
+            let mut run = || -> Vec<Sampled> {
                 let mut sampler = Sampler::new(params.clone(), &prompt);
-                (0..5).map(|at| sampler.choose(&logits, at, &mut work).expect("finite")).collect()
+                (0..5).map(|at| sampler.sample(&logits, at, &mut work).expect("finite")).collect()
             };
             let first = run();
             prop_assert!(first.iter().all(|choice| (choice.id as usize) < logits.len()));
-            let likely = |choice: &Choice| choice.logprobs.as_ref().is_some_and(|it| it.chosen <= 0.0);
+            let likely = |choice: &Sampled| choice.logprobs.as_ref().is_some_and(|it| it.chosen <= 0.0);
             prop_assert!(first.iter().all(likely));
             prop_assert_eq!(first, run(), "the same again");
         }

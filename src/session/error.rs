@@ -1,6 +1,6 @@
 //! Why the log refuses or fails.
 
-use super::storage::StorageError;
+use super::store::StorageError;
 
 /// Why an operation on the log did not happen.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

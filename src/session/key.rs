@@ -93,7 +93,7 @@ pub enum Space {
 /// How a child depends on its parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Bond {
+pub enum EdgeKind {
     /// The child's response continues the parent's: it needs the parent's items and events.
     Continues = 0,
     /// The child only shares the parent's events.
@@ -175,7 +175,7 @@ impl Key {
     }
 
     /// An edge from a session to one that depends on it.
-    pub fn edge(parent: SessionId, bond: Bond, child: SessionId) -> Self {
+    pub fn edge(parent: SessionId, bond: EdgeKind, child: SessionId) -> Self {
         Self::new(Space::Edge, &[&parent.0, &[bond as u8], &child.0])
     }
 
@@ -229,10 +229,10 @@ impl Key {
     }
 
     /// The bond and the child, for a key of [`Space::Edge`].
-    pub fn edge_child(&self) -> Option<(Bond, SessionId)> {
+    pub fn edge_child(&self) -> Option<(EdgeKind, SessionId)> {
         let bond = match self.0.get(17)? {
-            0 => Bond::Continues,
-            1 => Bond::Shares,
+            0 => EdgeKind::Continues,
+            1 => EdgeKind::Shares,
             _ => return None,
         };
         Some((bond, SessionId(self.0.get(18..34)?.try_into().ok()?)))
@@ -333,7 +333,7 @@ impl KeyRange {
     }
 
     /// The edges of one kind that leave a session.
-    pub fn edges(parent: SessionId, bond: Bond) -> Self {
+    pub fn edges(parent: SessionId, bond: EdgeKind) -> Self {
         Self::prefix(Key::new(Space::Edge, &[&parent.0, &[bond as u8]]).as_bytes())
     }
 
@@ -393,16 +393,16 @@ mod tests {
         assert!(range.contains(&Key::event(last, u64::MAX, u32::MAX)));
         assert!(!range.contains(&Key::flat(SessionId([0; 16]), 0)));
         assert!(!range.contains(&Key::event(SessionId([0xfe; 16]), 0, 0)));
-        let edges = KeyRange::edges(ID, Bond::Continues);
-        assert!(edges.contains(&Key::edge(ID, Bond::Continues, last)));
-        assert!(!edges.contains(&Key::edge(ID, Bond::Shares, last)));
+        let edges = KeyRange::edges(ID, EdgeKind::Continues);
+        assert!(edges.contains(&Key::edge(ID, EdgeKind::Continues, last)));
+        assert!(!edges.contains(&Key::edge(ID, EdgeKind::Shares, last)));
         assert!(!KeyRange::listing("a").contains(&Key::listing("b", 1)));
         assert!(KeyRange::all().contains(&Key::work(last)));
         assert!(
             !edges
                 .clone()
-                .after(&Key::edge(ID, Bond::Continues, ID))
-                .contains(&Key::edge(ID, Bond::Continues, ID))
+                .after(&Key::edge(ID, EdgeKind::Continues, ID))
+                .contains(&Key::edge(ID, EdgeKind::Continues, ID))
         );
     }
 
@@ -410,8 +410,11 @@ mod tests {
     fn keys_are_taken_apart_again() {
         let key = Key::event(ID, 7, 3);
         assert_eq!((key.session(), key.event_part()), (Some(ID), Some((7, 3))));
-        let edge = Key::edge(ID, Bond::Shares, SessionId([1; 16]));
-        assert_eq!(edge.edge_child(), Some((Bond::Shares, SessionId([1; 16]))));
+        let edge = Key::edge(ID, EdgeKind::Shares, SessionId([1; 16]));
+        assert_eq!(
+            edge.edge_child(),
+            Some((EdgeKind::Shares, SessionId([1; 16])))
+        );
         assert_eq!(Key::listing("a", 9).ordinal(), Some(9));
         assert_eq!(Key::from_bytes(b"?").space(), None);
         assert_eq!(Key::from_bytes(b"e12").event_part(), None);

@@ -6,38 +6,23 @@
 //! [`bounds`] are the rules, as changes to a commit; [`log`] carries them out on one thread;
 //! [`operate`] is what an operator does with a store that no server has open.
 
-pub mod bounds;
-pub mod chain;
-pub mod codec;
+pub mod admin;
 pub mod error;
-pub mod event;
-#[cfg(any(test, feature = "scripted"))]
-pub mod faulty;
-pub mod fork;
-#[cfg(test)]
-mod histories;
+pub mod format;
 pub mod key;
 pub mod log;
-pub mod memory;
-pub mod migrate;
-pub mod operate;
-pub mod pack;
-pub mod purge;
-pub mod record;
-pub mod replay;
-mod sled;
-pub mod storage;
-pub mod turn;
+pub mod ops;
+pub mod store;
+#[cfg(test)]
+mod tests;
 pub mod txn;
-pub mod view;
 
-pub use bounds::Bounds;
 pub use error::LogError;
-pub use event::{Event, ForkPoint};
+pub use format::event::{Event, ForkPoint};
 pub use key::SessionId;
-pub use log::{Access, LogOptions, SessionLog, Turn};
-pub use sled::{SledOptions, SledStorage};
-pub use turn::Opening;
+pub use log::{Access, LogOptions, SessionLog, TurnHandle};
+pub use ops::{lifecycle::NewSession, retention::RetentionLimits};
+pub use store::sled::{SledOptions, SledStorage};
 
 /// Opens the log in a folder, or makes one there.
 ///

@@ -13,8 +13,8 @@ use minijinja::{
 
 use super::{
     methods::{is_space, python_lines},
+    preprocess::LOOP_FILTER,
     repr::{self, str_of},
-    source::LOOP_FILTER,
 };
 
 /// Widest indentation, so that a template cannot ask for endless space.

@@ -4,9 +4,9 @@ use std::{borrow::Cow, collections::HashMap};
 
 use serde_json::{Map, Value as Json};
 
-use super::thoughts;
+use super::reasoning;
 use crate::conversation::{
-    CustomCall, FunctionCall, Head, Item, Part, Role,
+    ContentPart, CustomCall, FunctionCall, Item, Preamble, Role,
     tool::{custom_arguments, shown_name},
 };
 
@@ -93,7 +93,7 @@ const BETWEEN_TEXTS: &str = "\n\n";
 /// most templates know only one; a later system item stays where it is. Adjacent items of the model
 /// form one assistant message. What the model is told about calling stands at the end of the first
 /// system message, else of the last one of the user, else leads.
-pub(super) fn chat_messages<'a>(head: &Head, items: &'a [Item]) -> Vec<ChatMessage<'a>> {
+pub(super) fn chat_messages<'a>(head: &Preamble, items: &'a [Item]) -> Vec<ChatMessage<'a>> {
     let instructions = head.instructions.iter().filter(|text| !text.is_empty());
     let mut messages: Vec<ChatMessage<'a>> =
         instructions.cloned().map(ChatMessage::System).collect();
@@ -114,8 +114,8 @@ pub(super) fn chat_messages<'a>(head: &Head, items: &'a [Item]) -> Vec<ChatMessa
             })),
         }
     }
-    if !thoughts::are_kept(&head.template_args) {
-        thoughts::drop_earlier(&mut messages);
+    if !reasoning::are_kept(&head.template_args) {
+        reasoning::drop_earlier(&mut messages);
     }
     if let Some(instruction) = &head.tool_instruction {
         instruct(&mut messages, instruction);
@@ -148,7 +148,7 @@ fn instruct(messages: &mut Vec<ChatMessage<'_>>, instruction: &str) {
     }
 }
 
-fn push_message(messages: &mut Vec<ChatMessage<'_>>, role: Role, content: &[Part]) {
+fn push_message(messages: &mut Vec<ChatMessage<'_>>, role: Role, content: &[ContentPart]) {
     let text = joined(content);
     match role {
         Role::System => match messages.as_mut_slice() {
@@ -177,8 +177,11 @@ fn add_to_answer<'a>(
 }
 
 /// The text of several parts, one to a line.
-fn joined(parts: &[Part]) -> String {
-    let texts: Vec<&str> = parts.iter().map(|Part::Text(text)| text.as_str()).collect();
+fn joined(parts: &[ContentPart]) -> String {
+    let texts: Vec<&str> = parts
+        .iter()
+        .map(|ContentPart::Text(text)| text.as_str())
+        .collect();
     texts.join("\n")
 }
 
@@ -197,7 +200,7 @@ mod tests {
     fn said(role: Role, texts: &[&str]) -> Item {
         let content = texts
             .iter()
-            .map(|text| Part::Text((*text).to_owned()))
+            .map(|text| ContentPart::Text((*text).to_owned()))
             .collect();
         Item::Message(Message { role, content })
     }
@@ -212,7 +215,10 @@ mod tests {
     }
 
     fn output(call_id: &str) -> Item {
-        let output = vec![Part::Text("a".to_owned()), Part::Text("b".to_owned())];
+        let output = vec![
+            ContentPart::Text("a".to_owned()),
+            ContentPart::Text("b".to_owned()),
+        ];
         Item::CallOutput(CallOutput {
             call_id: call_id.to_owned(),
             of: CallKind::Function,
@@ -228,9 +234,9 @@ mod tests {
 
     #[test]
     fn leading_system_items_form_one_message() {
-        let head = Head {
+        let head = Preamble {
             instructions: Some("I".to_owned()),
-            ..Head::default()
+            ..Preamble::default()
         };
         let items = [
             said(Role::System, &["S", "T"]),
@@ -260,7 +266,7 @@ mod tests {
             said(Role::User, &["v"]),
             said(Role::User, &["w"]),
         ];
-        let messages = chat_messages(&Head::default(), &items);
+        let messages = chat_messages(&Preamble::default(), &items);
         assert_eq!(messages.len(), 7);
         let ChatMessage::Assistant(first) = &messages[1] else {
             panic!("{messages:?}")
@@ -280,9 +286,9 @@ mod tests {
 
     #[test]
     fn an_instruction_about_calls_stands_with_the_system_or_the_last_user() {
-        let head = Head {
+        let head = Preamble {
             tool_instruction: Some("Call.".to_owned()),
-            ..Head::default()
+            ..Preamble::default()
         };
         let texts = |items: &[Item]| {
             let text = |message: &ChatMessage<'_>| match message {
@@ -319,7 +325,7 @@ mod tests {
             }),
             output("1"),
         ];
-        let messages = chat_messages(&Head::default(), &items);
+        let messages = chat_messages(&Preamble::default(), &items);
         let [ChatMessage::Assistant(answer), ChatMessage::Tool(result)] = &messages[..] else {
             panic!("{messages:?}")
         };
@@ -351,7 +357,7 @@ mod tests {
     #[test]
     fn outputs_carry_the_name_of_the_latest_call_with_their_id() {
         let items = [call("1"), output("1"), output("unknown")];
-        let messages = chat_messages(&Head::default(), &items);
+        let messages = chat_messages(&Preamble::default(), &items);
         let content = "a\nb".to_owned();
         let known = ToolMessage {
             call_id: "1",

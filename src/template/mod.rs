@@ -8,10 +8,10 @@ mod filters;
 mod json;
 mod messages;
 mod methods;
+mod preprocess;
+mod reasoning;
 mod repr;
 mod sentinel;
-mod source;
-mod thoughts;
 mod variables;
 
 use std::sync::Arc;
@@ -21,16 +21,16 @@ use minijinja::Environment;
 use serde_json::Map;
 
 use crate::{
-    conversation::{FunctionTool, Head, Item, Message, Part, Role},
-    tokenizer::{PromptPiece, SpecialTokens},
+    conversation::{ContentPart, FunctionTool, Item, Message, Preamble, Role},
+    tokenizer::{PromptSegment, SpecialTokens},
 };
 
-pub use self::thoughts::ARGUMENT as PRESERVE_THINKING;
+pub use reasoning::ARGUMENT as PRESERVE_THINKING;
 
 use self::{
     environment::{CHAT, Raised},
     messages::ChatMessage,
-    sentinel::{ControlSpellings, Disguise},
+    sentinel::{ControlTokenTexts, EscapedValues},
     variables::Variables,
 };
 
@@ -38,7 +38,7 @@ use self::{
 #[derive(Debug, Clone, Copy)]
 pub struct Rendering<'a> {
     /// What leads the prompt.
-    pub head: &'a Head,
+    pub head: &'a Preamble,
     /// The conversation, oldest item first.
     pub items: &'a [Item],
     /// Whether the prompt ends by opening the assistant's turn.
@@ -61,7 +61,7 @@ pub struct ChatTemplate {
     environment: Environment<'static>,
     source: String,
     special: SpecialTokens,
-    spellings: ControlSpellings,
+    spellings: ControlTokenTexts,
 }
 
 impl ChatTemplate {
@@ -81,11 +81,11 @@ impl ChatTemplate {
         special: &SpecialTokens,
         control_spellings: Arc<[String]>,
     ) -> Result<Self, TemplateError> {
-        let source = source::normalised(source);
+        let source = preprocess::normalised(source);
         Ok(Self {
             environment: environment::with_template(source.clone())
                 .map_err(|error| template_error(&error))?,
-            spellings: ControlSpellings::new(&control_spellings, &source, special)?,
+            spellings: ControlTokenTexts::new(&control_spellings, &source, special)?,
             special: special.clone(),
             source,
         })
@@ -100,11 +100,11 @@ impl ChatTemplate {
         &self,
         rendering: &Rendering<'_>,
         now: &ZonedDateTime,
-    ) -> Result<Vec<PromptPiece>, TemplateError> {
+    ) -> Result<Vec<PromptSegment>, TemplateError> {
         let messages = messages::chat_messages(rendering.head, rendering.items);
         let disguise = self
             .spellings
-            .disguise(variables::texts(rendering.head, &messages))?;
+            .escape(variables::texts(rendering.head, &messages))?;
         let text = match self.text(rendering, &messages, &disguise, true, now) {
             // Some templates, such as DeepSeek's, take arguments as texts only.
             Err(TemplateError::Broken(reason)) if messages.iter().any(has_parsed_call) => self
@@ -119,7 +119,7 @@ impl ChatTemplate {
         &self,
         rendering: &Rendering<'_>,
         messages: &[ChatMessage<'_>],
-        disguise: &Disguise<'_>,
+        disguise: &EscapedValues<'_>,
         arguments_as_objects: bool,
         now: &ZonedDateTime,
     ) -> Result<String, TemplateError> {
@@ -127,7 +127,7 @@ impl ChatTemplate {
             rendering,
             special: &self.special,
             disguise,
-            short_ids: source::wants_short_call_ids(&self.source),
+            short_ids: preprocess::wants_short_call_ids(&self.source),
             arguments_as_objects,
         };
         self.environment
@@ -152,13 +152,13 @@ impl ChatTemplate {
             strict: None,
             path: String::new(),
         };
-        let head = Head {
+        let head = Preamble {
             tools: vec![tool],
-            ..Head::default()
+            ..Preamble::default()
         };
         let items = [Item::Message(Message {
             role: Role::User,
-            content: vec![Part::Text("Hi".to_owned())],
+            content: vec![ContentPart::Text("Hi".to_owned())],
         })];
         let rendering = Rendering {
             head: &head,
@@ -182,7 +182,7 @@ impl ChatTemplate {
     /// Whether the template's source has this word, such as `tools` or `enable_thinking`: a template
     /// without it ignores that variable or key.
     pub fn mentions(&self, word: &str) -> bool {
-        source::mentions(&self.source, word)
+        preprocess::mentions(&self.source, word)
     }
 }
 
@@ -221,13 +221,13 @@ mod tests {
         ChatTemplate::compile(source, &SpecialTokens::default(), Arc::new([]))
     }
 
-    fn rendered(source: &str) -> Result<Vec<PromptPiece>, TemplateError> {
-        let content = vec![Part::Text("Hi".to_owned())];
+    fn rendered(source: &str) -> Result<Vec<PromptSegment>, TemplateError> {
+        let content = vec![ContentPart::Text("Hi".to_owned())];
         let items = [Item::Message(Message {
             role: Role::User,
             content,
         })];
-        let head = Head::default();
+        let head = Preamble::default();
         let rendering = Rendering {
             head: &head,
             items: &items,

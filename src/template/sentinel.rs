@@ -12,9 +12,9 @@ use std::{borrow::Cow, collections::BTreeSet, fmt, ops::Range, sync::Arc};
 use aho_corasick::{AhoCorasick, MatchKind};
 use minijinja::value::{Object, ObjectRepr};
 
-use crate::tokenizer::{PromptPiece, SpecialTokens};
+use crate::tokenizer::{PromptSegment, SpecialTokens};
 
-use super::{TemplateError, source};
+use super::{TemplateError, preprocess};
 
 use self::fragments::Fragments;
 
@@ -22,7 +22,7 @@ use self::fragments::Fragments;
 const PRIVATE_USE: [Range<u32>; 2] = [0xF_0000..0xF_FFFE, 0x10_0000..0x10_FFFE];
 
 /// The spellings of a model's control tokens, ready to be searched for.
-pub(super) struct ControlSpellings {
+pub(super) struct ControlTokenTexts {
     matcher: AhoCorasick,
     /// Ends and starts of spellings: two values, or a value and the template, could join to one.
     fragments: Fragments,
@@ -34,7 +34,7 @@ pub(super) struct ControlSpellings {
     taken: BTreeSet<u32>,
 }
 
-impl ControlSpellings {
+impl ControlTokenTexts {
     /// Prepares the spellings for one template.
     pub(super) fn new(
         spellings: &[String],
@@ -54,7 +54,8 @@ impl ControlSpellings {
         let mut parsed = vec![false; spellings.len()];
         for found in matcher.find_iter(template) {
             let text = spellings[found.pattern()];
-            parsed[found.pattern()] = !ends.contains(&Some(text)) && source::parses(template, text);
+            parsed[found.pattern()] =
+                !ends.contains(&Some(text)) && preprocess::parses(template, text);
         }
         let alphabet: BTreeSet<char> = spellings.iter().flat_map(|text| text.chars()).collect();
         Ok(Self {
@@ -67,10 +68,10 @@ impl ControlSpellings {
     }
 
     /// Chooses sentinels that occur neither in the template nor in `texts`.
-    pub(super) fn disguise<'t>(
+    pub(super) fn escape<'t>(
         &self,
         texts: impl IntoIterator<Item = &'t str>,
-    ) -> Result<Disguise<'_>, TemplateError> {
+    ) -> Result<EscapedValues<'_>, TemplateError> {
         let mut taken = self.taken.clone();
         // No shorter encoding than four bytes starting with F3 reaches the private-use planes.
         for text in texts
@@ -88,7 +89,7 @@ impl ControlSpellings {
             .flat_map(|plane| plane.start..plane.end.saturating_sub(count))
             .step_by(count as usize)
             .find(free)
-            .map(|base| Disguise {
+            .map(|base| EscapedValues {
                 spellings: self,
                 sentinels: Sentinels {
                     base,
@@ -149,12 +150,12 @@ impl Object for Sentinels {
 }
 
 /// Hides spellings in the values of one rendering, and finds them again in its text.
-pub(super) struct Disguise<'a> {
-    spellings: &'a ControlSpellings,
+pub(super) struct EscapedValues<'a> {
+    spellings: &'a ControlTokenTexts,
     sentinels: Sentinels,
 }
 
-impl Disguise<'_> {
+impl EscapedValues<'_> {
     /// The sentinels in use.
     pub(super) fn sentinels(&self) -> &Sentinels {
         &self.sentinels
@@ -193,7 +194,7 @@ impl Disguise<'_> {
     }
 
     /// Takes a rendered text apart.
-    pub(super) fn pieces(&self, rendered: &str) -> Vec<PromptPiece> {
+    pub(super) fn pieces(&self, rendered: &str) -> Vec<PromptSegment> {
         let (text, hidden) = self.revealed(rendered);
         let mut pieces = Pieces::default();
         if hidden.is_empty() {
@@ -242,21 +243,21 @@ impl Disguise<'_> {
 
 /// Pieces without empty ones, neighbours of a kind joined.
 #[derive(Default)]
-struct Pieces(Vec<PromptPiece>);
+struct Pieces(Vec<PromptSegment>);
 
 impl Pieces {
     fn markup(&mut self, text: &str) {
         match self.0.last_mut() {
             _ if text.is_empty() => {}
-            Some(PromptPiece::Markup(last)) => last.push_str(text),
-            _ => self.0.push(PromptPiece::Markup(text.to_owned())),
+            Some(PromptSegment::Template(last)) => last.push_str(text),
+            _ => self.0.push(PromptSegment::Template(text.to_owned())),
         }
     }
 
     fn literal(&mut self, text: &str) {
         match self.0.last_mut() {
-            Some(PromptPiece::Literal(last)) => last.push_str(text),
-            _ => self.0.push(PromptPiece::Literal(text.to_owned())),
+            Some(PromptSegment::UserText(last)) => last.push_str(text),
+            _ => self.0.push(PromptSegment::UserText(text.to_owned())),
         }
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value as Json};
 use sha2::{Digest, Sha256};
 
 use crate::{
-    conversation::{FunctionTool, Head},
+    conversation::{FunctionTool, Preamble},
     tokenizer::SpecialTokens,
 };
 
@@ -16,7 +16,7 @@ use super::{
     Rendering, environment,
     messages::{AssistantMessage, ChatCall, ChatMessage, ToolMessage},
     repr::float_value,
-    sentinel::Disguise,
+    sentinel::EscapedValues,
 };
 
 /// Length of the call ids of templates that insist on one.
@@ -26,7 +26,7 @@ const SHORT_CALL_ID: usize = 9;
 pub(super) struct Variables<'a> {
     pub(super) rendering: &'a Rendering<'a>,
     pub(super) special: &'a SpecialTokens,
-    pub(super) disguise: &'a Disguise<'a>,
+    pub(super) disguise: &'a EscapedValues<'a>,
     /// Whether call ids must have nine characters.
     pub(super) short_ids: bool,
     /// Whether arguments of calls are objects, where they can be; texts otherwise.
@@ -214,7 +214,7 @@ fn short_call_id(id: &str) -> String {
 }
 
 /// All texts that will be among the variables.
-pub(super) fn texts<'a>(head: &'a Head, messages: &'a [ChatMessage<'_>]) -> Vec<&'a str> {
+pub(super) fn texts<'a>(head: &'a Preamble, messages: &'a [ChatMessage<'_>]) -> Vec<&'a str> {
     let mut texts = Vec::new();
     for tool in &head.tools {
         texts.push(tool.name.as_str());

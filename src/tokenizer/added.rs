@@ -111,7 +111,7 @@ impl AddedTokens {
         self.ids.get(spelling).copied()
     }
 
-    pub(super) fn control_spellings(&self) -> Arc<[String]> {
+    pub(super) fn control_token_texts(&self) -> Arc<[String]> {
         self.control
             .tokens
             .iter()

@@ -11,8 +11,8 @@ use tokenizers::{
 use super::{
     Frame, GgufVocabulary, Parts, TokenizerError,
     added::AddedToken,
-    decoding::{self, Decoding, SPACE},
-    pipeline::{Model, Stages},
+    byte_decoder::{self, ByteDecoder, SPACE},
+    encoder::{Model, Stages},
     pretokenize::Family,
     scored_bpe::ScoredBpe,
     special::SpecialTokens,
@@ -71,7 +71,7 @@ fn byte_level(vocabulary: &GgufVocabulary) -> Result<Parts, TokenizerError> {
     let family = Family::named(vocabulary.pre.as_deref())?;
     let broken = |error: tokenizers::Error| TokenizerError::Broken(error.to_string());
     let model = BPE::builder()
-        .vocab_and_merges(ids_by_spelling(vocabulary), merges(vocabulary)?)
+        .vocab_and_merges(ids_by_text(vocabulary), merges(vocabulary)?)
         .ignore_merges(family.ignores_merges)
         .cache_capacity(TOKENIZER_CACHED_WORDS_MAX)
         .build()
@@ -82,10 +82,10 @@ fn byte_level(vocabulary: &GgufVocabulary) -> Result<Parts, TokenizerError> {
         model: Model::Library(Box::new(ModelWrapper::BPE(model))),
     };
     let frame = frame(vocabulary, family.adds_bos);
-    Ok(parts(vocabulary, stages, frame, Decoding::byte_level()))
+    Ok(parts(vocabulary, stages, frame, ByteDecoder::byte_level()))
 }
 
-fn ids_by_spelling(vocabulary: &GgufVocabulary) -> tokenizers::models::bpe::Vocab {
+fn ids_by_text(vocabulary: &GgufVocabulary) -> tokenizers::models::bpe::Vocab {
     (0..)
         .zip(&vocabulary.tokens)
         .map(|(id, token)| (token.clone(), id))
@@ -132,7 +132,7 @@ fn sentencepiece(vocabulary: &GgufVocabulary) -> Result<Parts, TokenizerError> {
         vocabulary,
         stages,
         frame,
-        Decoding::sentencepiece(adds_space),
+        ByteDecoder::sentencepiece(adds_space),
     );
     for token in &mut parts.added {
         token.normalized = true;
@@ -147,7 +147,7 @@ fn scored(vocabulary: &GgufVocabulary) -> Result<ScoredBpe, TokenizerError> {
     for (id, token) in (0..).zip(&vocabulary.tokens) {
         match kind(vocabulary, id) {
             BYTE => {
-                if let Some(byte) = decoding::byte_token(token) {
+                if let Some(byte) = byte_decoder::byte_token(token) {
                     bytes[usize::from(byte)] = Some(id);
                 }
             }
@@ -183,7 +183,12 @@ fn frame(vocabulary: &GgufVocabulary, adds_bos: bool) -> Frame {
     }
 }
 
-fn parts(vocabulary: &GgufVocabulary, stages: Stages, frame: Frame, decoding: Decoding) -> Parts {
+fn parts(
+    vocabulary: &GgufVocabulary,
+    stages: Stages,
+    frame: Frame,
+    decoding: ByteDecoder,
+) -> Parts {
     let spelling = |id: Option<TokenId>| vocabulary.tokens.get(id? as usize).cloned();
     Parts {
         stages,

@@ -13,8 +13,8 @@ use tokenizers::{
 use super::{
     Frame, Parts, TokenizerError,
     added::AddedToken,
-    decoding::Decoding,
-    pipeline::{Model, Stages},
+    byte_decoder::ByteDecoder,
+    encoder::{Model, Stages},
     special::SpecialTokens,
 };
 use crate::{
@@ -95,7 +95,7 @@ fn parts<M: Into<ModelWrapper>>(
         .collect();
     Ok(Parts {
         spellings: spellings(&model)?,
-        decoding: Decoding::from_json(&file.decoder)?,
+        decoding: ByteDecoder::from_json(&file.decoder)?,
         frame: frame(file.post_processor.as_ref())?,
         stages: Stages {
             normalizer: file.normalizer,

@@ -1,11 +1,11 @@
 //! Text to token ids and back, for tokenizers of `tokenizer.json` and of GGUF metadata.
 
 mod added;
-mod decoding;
+mod byte_decoder;
 mod detokenizer;
+mod encoder;
 mod gguf;
 mod json;
-mod pipeline;
 mod pretokenize;
 mod scored_bpe;
 mod source;
@@ -22,25 +22,25 @@ pub use self::{
 
 use self::{
     added::{AddedToken, AddedTokens},
-    decoding::Decoding,
-    pipeline::{Encoder, Stages},
     vocabulary::Vocabulary,
 };
 use crate::id::TokenId;
+use byte_decoder::ByteDecoder;
+use encoder::{Encoder, Stages};
 
 /// A stretch of a rendered prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PromptPiece {
+pub enum PromptSegment {
     /// Written by the template: spellings of control tokens mean those tokens.
-    Markup(String),
+    Template(String),
     /// Came from a user's value: to be tokenised as plain text, whatever it spells.
-    Literal(String),
+    UserText(String),
 }
 
-impl PromptPiece {
+impl PromptSegment {
     /// What it says, whoever wrote it.
     pub fn text(&self) -> &str {
-        let (Self::Markup(text) | Self::Literal(text)) = self;
+        let (Self::Template(text) | Self::UserText(text)) = self;
         text
     }
 }
@@ -79,7 +79,7 @@ struct Parts {
     /// Spelling of each id of the model, as the model writes it.
     spellings: Vec<Option<String>>,
     added: Vec<AddedToken>,
-    decoding: Decoding,
+    decoding: ByteDecoder,
     special: SpecialTokens,
     /// Ids that the files themselves name as ends.
     ends: Vec<TokenId>,
@@ -125,10 +125,10 @@ impl Tokenizer {
         for token in parts.added.iter().filter(|token| token.is_control()) {
             forbidden[token.id as usize] = parts.special.unk.as_ref() != Some(&token.content);
         }
-        let ends = special::end_tokens(&parts.added, parts.ends);
+        let ends = special::eos_tokens(&parts.added, parts.ends);
         let added = AddedTokens::new(parts.added)?;
         Ok(Self(Arc::new(Inner {
-            control_spellings: added.control_spellings(),
+            control_spellings: added.control_token_texts(),
             encoder: Encoder::new(parts.stages, added, forbidden)?,
             frame: parts.frame,
             vocabulary,
@@ -143,14 +143,14 @@ impl Tokenizer {
     /// is tokenised as the model learnt it; only control tokens stop at a literal's border. The
     /// ids equal those of the joined text wherever the literals spell no control token.
     #[must_use]
-    pub fn encode_prompt(&self, pieces: &[PromptPiece]) -> Vec<TokenId> {
+    pub fn encode_prompt(&self, pieces: &[PromptSegment]) -> Vec<TokenId> {
         let mut text = String::new();
         let mut markup: Vec<Range<usize>> = Vec::new();
         for piece in pieces {
             let start = text.len();
             match piece {
-                PromptPiece::Literal(literal) => text.push_str(literal),
-                PromptPiece::Markup(written) => {
+                PromptSegment::UserText(literal) => text.push_str(literal),
+                PromptSegment::Template(written) => {
                     text.push_str(written);
                     match markup.last_mut() {
                         Some(last) if last.end == start => last.end = text.len(),
@@ -220,7 +220,7 @@ impl Tokenizer {
     /// How control tokens are spelled, those included that structure a prompt without being
     /// marked as special, such as `<tool_call>`.
     #[must_use]
-    pub fn control_spellings(&self) -> Arc<[String]> {
+    pub fn control_token_texts(&self) -> Arc<[String]> {
         Arc::clone(&self.0.control_spellings)
     }
 
@@ -232,7 +232,7 @@ impl Tokenizer {
 
     /// The ids after which a turn is over, ascending.
     #[must_use]
-    pub fn end_tokens(&self) -> Vec<TokenId> {
+    pub fn eos_tokens(&self) -> Vec<TokenId> {
         self.0.ends.clone()
     }
 }

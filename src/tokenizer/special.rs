@@ -42,7 +42,7 @@ impl SpecialTokens {
 }
 
 /// Control tokens that end a turn or a text in the families that have them.
-const END_SPELLINGS: [&str; 20] = [
+const EOS_TEXTS: [&str; 20] = [
     "<|im_end|>",
     "<|eot_id|>",
     "<|eom_id|>",
@@ -66,13 +66,13 @@ const END_SPELLINGS: [&str; 20] = [
 ];
 
 /// The ids after which a turn is over: those that the files name and those known by spelling.
-pub(super) fn end_tokens(added: &[AddedToken], named: Vec<TokenId>) -> Vec<TokenId> {
+pub(super) fn eos_tokens(added: &[AddedToken], named: Vec<TokenId>) -> Vec<TokenId> {
     let has = |spelling: &str| added.iter().any(|token| token.content == spelling);
     // Harmony (gpt-oss) ends each of a turn's messages with <|end|>, and the turn with these two.
     let messages_end_inside_the_turn = has("<|return|>") && has("<|call|>");
     let ends_turn = |token: &&AddedToken| {
         token.is_control()
-            && END_SPELLINGS.contains(&token.content.as_str())
+            && EOS_TEXTS.contains(&token.content.as_str())
             && !(messages_end_inside_the_turn && token.content == "<|end|>")
     };
     let mut ends = named;
@@ -98,17 +98,17 @@ mod tests {
     #[test]
     fn ends_are_named_by_files_or_known_by_spelling() {
         let chatml = added(&["<|endoftext|>", "<|im_start|>", "<|im_end|>"]);
-        assert_eq!(end_tokens(&chatml, vec![]), [0, 2]);
-        assert_eq!(end_tokens(&chatml, vec![2, 1]), [0, 1, 2]);
+        assert_eq!(eos_tokens(&chatml, vec![]), [0, 2]);
+        assert_eq!(eos_tokens(&chatml, vec![2, 1]), [0, 1, 2]);
     }
 
     #[test]
     fn a_message_of_harmony_does_not_end_its_turn() {
         assert_eq!(
-            end_tokens(&added(&["<|end|>", "<|return|>", "<|call|>"]), vec![]),
+            eos_tokens(&added(&["<|end|>", "<|return|>", "<|call|>"]), vec![]),
             [1, 2]
         );
-        assert_eq!(end_tokens(&added(&["<|end|>", "<|user|>"]), vec![]), [0]);
+        assert_eq!(eos_tokens(&added(&["<|end|>", "<|user|>"]), vec![]), [0]);
     }
 
     #[test]
@@ -118,7 +118,7 @@ mod tests {
             AddedToken::new(2, "</s>", false),
             AddedToken::new(3, "<end_of_turn>", false),
         ];
-        assert_eq!(end_tokens(&gemma, vec![]), [1, 3]);
+        assert_eq!(eos_tokens(&gemma, vec![]), [1, 3]);
     }
 
     #[test]

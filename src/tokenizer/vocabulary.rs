@@ -1,6 +1,6 @@
 //! The bytes of every token, in one block of memory.
 
-use super::{TokenizerError, added::AddedToken, decoding::Decoding};
+use super::{TokenizerError, added::AddedToken, byte_decoder::ByteDecoder};
 use crate::{id::TokenId, limits::TOKENIZER_UNUSED_IDS_MAX};
 
 /// What each id writes.
@@ -17,7 +17,7 @@ impl Vocabulary {
     pub(super) fn new(
         spellings: &[Option<String>],
         added: &[AddedToken],
-        decoding: &Decoding,
+        decoding: &ByteDecoder,
     ) -> Result<Self, TokenizerError> {
         let len = length(spellings.len(), added)?;
         let mut by_id: Vec<Option<&AddedToken>> = vec![None; len];
@@ -94,7 +94,7 @@ mod tests {
             AddedToken::new(5, "<|é|>", true),
             AddedToken::new(6, "Ġ", false),
         ];
-        let vocabulary = Vocabulary::new(&spellings, &added, &Decoding::byte_level()).unwrap();
+        let vocabulary = Vocabulary::new(&spellings, &added, &ByteDecoder::byte_level()).unwrap();
         let shown: Vec<&[u8]> = (0..9).map(|id| vocabulary.shown_bytes(id)).collect();
         assert_eq!(
             shown,
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn an_absurd_id_is_refused() {
         let added = [AddedToken::new(u32::MAX, "<x>", true)];
-        let error = Vocabulary::new(&[], &added, &Decoding::byte_level())
+        let error = Vocabulary::new(&[], &added, &ByteDecoder::byte_level())
             .err()
             .unwrap();
         assert!(

@@ -1,8 +1,8 @@
 //! The form of an answer: `text.format` and `response_format`, which either API takes in either spelling.
 
 use crate::{
-    conversation::{Format, JsonSchema, ToolChoice},
-    translate::Refusal,
+    conversation::{JsonSchema, OutputFormat, ToolChoice},
+    translate::RequestError,
     wire::{
         request::{JsonSchemaFormat, TextFormat},
         response as shown,
@@ -16,15 +16,18 @@ const NAME_CHARS_MAX: usize = 64;
 ///
 /// # Errors
 /// What is no format. Whether a schema can be enforced is known later.
-pub(super) fn format(param: &str, format: Option<TextFormat>) -> Result<Format, Refusal> {
+pub(super) fn format(
+    param: &str,
+    format: Option<TextFormat>,
+) -> Result<OutputFormat, RequestError> {
     let Some(format) = format else {
-        return Ok(Format::Text);
+        return Ok(OutputFormat::Text);
     };
     let of = |field: &str| format!("{param}.{field}");
     let kind = format.kind.as_deref();
-    match kind.ok_or_else(|| Refusal::missing(of("type")))? {
-        "text" => Ok(Format::Text),
-        "json_object" => Ok(Format::JsonObject),
+    match kind.ok_or_else(|| RequestError::missing(of("type")))? {
+        "text" => Ok(OutputFormat::Text),
+        "json_object" => Ok(OutputFormat::JsonObject),
         "json_schema" => {
             let (path, schema) = match format.json_schema {
                 Some(nested) => (of("json_schema"), nested),
@@ -38,9 +41,9 @@ pub(super) fn format(param: &str, format: Option<TextFormat>) -> Result<Format, 
                     },
                 ),
             };
-            json_schema(&path, schema).map(Format::JsonSchema)
+            json_schema(&path, schema).map(OutputFormat::JsonSchema)
         }
-        other => Err(Refusal::invalid(
+        other => Err(RequestError::invalid(
             of("type"),
             format!(
                 "`{param}.type` must be `text`, `json_object` or `json_schema`, not `{other}`."
@@ -49,17 +52,19 @@ pub(super) fn format(param: &str, format: Option<TextFormat>) -> Result<Format, 
     }
 }
 
-fn json_schema(path: &str, format: JsonSchemaFormat) -> Result<JsonSchema, Refusal> {
+fn json_schema(path: &str, format: JsonSchemaFormat) -> Result<JsonSchema, RequestError> {
     let of = |field: &str| format!("{path}.{field}");
-    let name = format.name.ok_or_else(|| Refusal::missing(of("name")))?;
+    let name = format
+        .name
+        .ok_or_else(|| RequestError::missing(of("name")))?;
     let schema = format
         .schema
-        .ok_or_else(|| Refusal::missing(of("schema")))?;
+        .ok_or_else(|| RequestError::missing(of("schema")))?;
     let is_plain = |char: char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-');
     if name.is_empty() || name.len() > NAME_CHARS_MAX || !name.chars().all(is_plain) {
         let message =
             format!("`{path}.name` must be up to {NAME_CHARS_MAX} letters, digits, `_` and `-`.");
-        return Err(Refusal::invalid(of("name"), message));
+        return Err(RequestError::invalid(of("name"), message));
     }
     Ok(JsonSchema {
         name,
@@ -74,22 +79,27 @@ fn json_schema(path: &str, format: JsonSchemaFormat) -> Result<JsonSchema, Refus
 ///
 /// # Errors
 /// If there are both.
-pub(super) fn refuse_beside(format: &Format, choice: &ToolChoice) -> Result<(), Refusal> {
+pub(super) fn refuse_beside(
+    format: &OutputFormat,
+    choice: &ToolChoice,
+) -> Result<(), RequestError> {
     match format {
-        Format::JsonObject | Format::JsonSchema(_) if choice.is_forced() => Err(Refusal::invalid(
-            "tool_choice",
-            "`tool_choice` cannot demand a call of an answer that must have a form.",
-        )),
+        OutputFormat::JsonObject | OutputFormat::JsonSchema(_) if choice.is_forced() => {
+            Err(RequestError::invalid(
+                "tool_choice",
+                "`tool_choice` cannot demand a call of an answer that must have a form.",
+            ))
+        }
         _ => Ok(()),
     }
 }
 
 /// A format as a response shows it.
-pub(super) fn shown(format: &Format) -> shown::TextFormat {
+pub(super) fn shown(format: &OutputFormat) -> shown::TextFormat {
     match format {
-        Format::Text => shown::TextFormat::Text,
-        Format::JsonObject => shown::TextFormat::JsonObject,
-        Format::JsonSchema(schema) => shown::TextFormat::JsonSchema {
+        OutputFormat::Text => shown::TextFormat::Text,
+        OutputFormat::JsonObject => shown::TextFormat::JsonObject,
+        OutputFormat::JsonSchema(schema) => shown::TextFormat::JsonSchema {
             name: schema.name.clone(),
             description: schema.description.clone(),
             schema: schema.schema.clone(),
@@ -104,7 +114,7 @@ mod tests {
 
     use super::*;
 
-    fn translated(value: &Value) -> Result<Format, Refusal> {
+    fn translated(value: &Value) -> Result<OutputFormat, RequestError> {
         let wire = serde_json::from_value(value.clone()).expect("a format's form");
         format("text.format", Some(wire))
     }
@@ -116,7 +126,7 @@ mod tests {
         flat["type"] = "json_schema".into();
         let nested = json!({"type": "json_schema", "json_schema": schema});
         let of = |value: &Value| match translated(value) {
-            Ok(Format::JsonSchema(schema)) => schema,
+            Ok(OutputFormat::JsonSchema(schema)) => schema,
             other => panic!("{other:?}"),
         };
         let (flat, nested) = (of(&flat), of(&nested));

@@ -1,13 +1,13 @@
 //! Log probabilities: what requests ask for, and the forms in which the APIs show them.
 
-use super::Refusal;
+use super::RequestError;
 use crate::{
-    conversation::{LikelyToken, TokenLogprobs},
+    conversation::{TokenLogprob, TokenLogprobs},
     limits::TOP_LOGPROBS_MAX,
     wire::{
         chat::{ChatLogprobs, ChatTokenLogprob, ChatTopLogprob},
         completion::CompletionLogprobs,
-        response::{TokenLogprob, TopLogprob},
+        response,
     },
 };
 
@@ -15,36 +15,36 @@ use crate::{
 ///
 /// # Errors
 /// When they are more than there may be; `param` is what the API calls it.
-pub(super) fn count(param: &str, count: Option<i64>) -> Result<Option<u8>, Refusal> {
+pub(super) fn count(param: &str, count: Option<i64>) -> Result<Option<u8>, RequestError> {
     let checked = |count: i64| match u8::try_from(count) {
         Ok(count) if count <= TOP_LOGPROBS_MAX => Ok(count),
         _ => {
             let message =
                 format!("`{param}` must be between 0 and {TOP_LOGPROBS_MAX}, not {count}.");
-            Err(Refusal::invalid(param, message))
+            Err(RequestError::invalid(param, message))
         }
     };
     count.map(checked).transpose()
 }
 
 /// As a part of an item shows them.
-pub(super) fn in_part(tokens: &[TokenLogprobs]) -> Vec<TokenLogprob> {
+pub(super) fn in_part(tokens: &[TokenLogprobs]) -> Vec<response::TokenLogprob> {
     tokens.iter().map(|token| of_token(token, true)).collect()
 }
 
 /// As an event of a stream shows them: without the bytes.
-pub(super) fn in_event(tokens: &[TokenLogprobs]) -> Vec<TokenLogprob> {
+pub(super) fn in_event(tokens: &[TokenLogprobs]) -> Vec<response::TokenLogprob> {
     tokens.iter().map(|token| of_token(token, false)).collect()
 }
 
-fn of_token(token: &TokenLogprobs, with_bytes: bool) -> TokenLogprob {
-    let bytes = |likely: &LikelyToken| with_bytes.then(|| likely.bytes.clone());
-    let top = |likely: &LikelyToken| TopLogprob {
+fn of_token(token: &TokenLogprobs, with_bytes: bool) -> response::TokenLogprob {
+    let bytes = |likely: &TokenLogprob| with_bytes.then(|| likely.bytes.clone());
+    let top = |likely: &TokenLogprob| response::TopLogprob {
         token: likely.text.clone(),
         bytes: bytes(likely),
         logprob: likely.logprob,
     };
-    TokenLogprob {
+    response::TokenLogprob {
         token: token.chosen.text.clone(),
         bytes: bytes(&token.chosen),
         logprob: token.chosen.logprob,
@@ -55,8 +55,8 @@ fn of_token(token: &TokenLogprobs, with_bytes: bool) -> TokenLogprob {
 /// As a choice of a chat completion, or what is new of it, shows them.
 pub(super) fn in_chat<'a>(tokens: impl IntoIterator<Item = &'a TokenLogprobs>) -> ChatLogprobs {
     // A control token has no bytes in any text.
-    let bytes = |likely: &LikelyToken| Some(likely.bytes.clone()).filter(|it| !it.is_empty());
-    let top = |likely: &LikelyToken| ChatTopLogprob {
+    let bytes = |likely: &TokenLogprob| Some(likely.bytes.clone()).filter(|it| !it.is_empty());
+    let top = |likely: &TokenLogprob| ChatTopLogprob {
         token: likely.text.clone(),
         bytes: bytes(likely),
         logprob: likely.logprob,
@@ -83,7 +83,7 @@ pub(super) fn in_completion<'a>(
     for token in tokens {
         shown.tokens.push(token.chosen.text.clone());
         shown.token_logprobs.push(token.chosen.logprob);
-        let pair = |likely: &LikelyToken| (likely.text.clone(), likely.logprob);
+        let pair = |likely: &TokenLogprob| (likely.text.clone(), likely.logprob);
         shown
             .top_logprobs
             .push(token.top.iter().map(pair).collect());
@@ -99,8 +99,8 @@ pub(super) fn in_completion<'a>(
 mod tests {
     use super::*;
 
-    fn likely(text: &str, bytes: &[u8]) -> LikelyToken {
-        LikelyToken {
+    fn likely(text: &str, bytes: &[u8]) -> TokenLogprob {
+        TokenLogprob {
             text: text.to_owned(),
             bytes: bytes.to_vec(),
             logprob: -0.25,

@@ -6,14 +6,14 @@ use super::{format, logprobs};
 use crate::{
     conversation::{
         CallKind, CustomFormat, Failure, FunctionTool, GrammarSyntax, ItemStatus, NamedTool,
-        Output, OutputItem, Record, Status, TokenLogprobs, Tool, ToolChoice, Truncation, Usage,
-        Verbosity,
+        Output, OutputItem, ResponseState, Status, TokenLogprobs, Tool, ToolChoice, Truncation,
+        Usage, Verbosity,
     },
     wire::{ErrorObject, Response, response as wire},
 };
 
 /// The response object of a response, as far as it has come.
-pub fn response(record: &Record) -> Response {
+pub fn response(record: &ResponseState) -> Response {
     let turn = &record.turn;
     let labels = &turn.labels;
     Response {
@@ -23,15 +23,17 @@ pub fn response(record: &Record) -> Response {
         completed_at: record.completed_at.map(Timestamp::as_second),
         status: status(&record.status),
         error: error(&record.status),
-        incomplete_details: (record.status == Status::Cut).then_some(wire::IncompleteDetails {
-            reason: "max_output_tokens",
-        }),
+        incomplete_details: (record.status == Status::Incomplete).then_some(
+            wire::IncompleteDetails {
+                reason: "max_output_tokens",
+            },
+        ),
         model: record.model.clone(),
         instructions: turn.head.instructions.clone(),
         previous_response_id: turn.previous.map(|id| id.to_string()),
         output: record.output.iter().map(item).collect(),
         // As clients' libraries compute it, too.
-        output_text: record.contents().filter_map(Output::said).collect(),
+        output_text: record.contents().filter_map(Output::message).collect(),
         tools: turn.tools.iter().map(tool).collect(),
         tool_choice: tool_choice(&turn.tool_rules.choice),
         parallel_tool_calls: turn.tool_rules.parallel,
@@ -48,10 +50,10 @@ pub fn response(record: &Record) -> Response {
             effort: turn.effort.clone(),
             summary: None,
         },
-        temperature: record.settings.temperature,
-        top_p: record.settings.top_p,
-        presence_penalty: record.settings.presence_penalty,
-        frequency_penalty: record.settings.frequency_penalty,
+        temperature: record.sampling.temperature,
+        top_p: record.sampling.top_p,
+        presence_penalty: record.sampling.presence_penalty,
+        frequency_penalty: record.sampling.frequency_penalty,
         top_logprobs: turn.sampling.logprobs.unwrap_or(0),
         max_output_tokens: turn.max_output_tokens,
         store: turn.store,
@@ -106,7 +108,7 @@ pub fn failure(failure: Failure) -> ErrorObject {
         message: failure_text(failure).to_owned(),
         kind: match failure {
             Failure::Server | Failure::ShuttingDown | Failure::Storage => "server_error",
-            Failure::Overdue => "rate_limit_error",
+            Failure::QueueTimeout => "rate_limit_error",
         },
         param: None,
         code: Some(failure_code(failure)),
@@ -117,7 +119,7 @@ fn failure_code(failure: Failure) -> &'static str {
     match failure {
         Failure::Server | Failure::ShuttingDown => "server_error",
         Failure::Storage => "storage_unavailable",
-        Failure::Overdue => "rate_limit_exceeded",
+        Failure::QueueTimeout => "rate_limit_exceeded",
     }
 }
 
@@ -126,7 +128,7 @@ fn failure_text(failure: Failure) -> &'static str {
         Failure::Server => "The server had an error while generating the response.",
         Failure::ShuttingDown => "The server is shutting down.",
         Failure::Storage => "The response could not be stored.",
-        Failure::Overdue => {
+        Failure::QueueTimeout => {
             "The server had no time for the request while it might wait; try again later."
         }
     }
@@ -136,7 +138,7 @@ fn status(status: &Status) -> &'static str {
     match status {
         Status::InProgress => "in_progress",
         Status::Completed => "completed",
-        Status::Cut => "incomplete",
+        Status::Incomplete => "incomplete",
         Status::Cancelled => "cancelled",
         Status::Failed(_) => "failed",
     }
@@ -148,7 +150,7 @@ fn error(status: &Status) -> Option<wire::ResponseError> {
             code: failure_code(*failure),
             message: failure_text(*failure).to_owned(),
         }),
-        Status::InProgress | Status::Completed | Status::Cut | Status::Cancelled => None,
+        Status::InProgress | Status::Completed | Status::Incomplete | Status::Cancelled => None,
     }
 }
 
@@ -267,17 +269,17 @@ mod tests {
 
     use super::*;
     use crate::{
-        conversation::{Answer, Piece},
+        conversation::{OutputBuilder, OutputDelta},
         translate::sample,
     };
 
     fn answered() -> Vec<OutputItem> {
-        let mut answer = Answer::new(sample::record().id, Arc::new([]));
+        let mut answer = OutputBuilder::new(sample::record().id, Arc::new([]));
         for piece in [
-            Piece::Reasoning("Hm.".into()),
-            Piece::Text("It ".into()),
-            Piece::Text("depends.".into()),
-            Piece::Call { name: "f".into() },
+            OutputDelta::Reasoning("Hm.".into()),
+            OutputDelta::Text("It ".into()),
+            OutputDelta::Text("depends.".into()),
+            OutputDelta::Call { name: "f".into() },
         ] {
             answer.push(piece);
         }
@@ -287,7 +289,7 @@ mod tests {
 
     #[test]
     fn a_completed_response_has_every_key() {
-        let record = Record {
+        let record = ResponseState {
             status: Status::Completed,
             completed_at: Timestamp::from_second(5).ok(),
             output: answered(),
@@ -300,7 +302,7 @@ mod tests {
     #[test]
     fn each_status_shows_what_belongs_to_it() {
         let shown = |status: Status| {
-            let shown = response(&Record {
+            let shown = response(&ResponseState {
                 status,
                 ..sample::record()
             });
@@ -309,7 +311,7 @@ mod tests {
         };
         assert_eq!(shown(Status::InProgress), ("in_progress", None, None));
         let cut = ("incomplete", Some("max_output_tokens"), None);
-        assert_eq!(shown(Status::Cut), cut);
+        assert_eq!(shown(Status::Incomplete), cut);
         let failed = ("failed", None, Some("server_error"));
         assert_eq!(shown(Status::Failed(Failure::Server)), failed);
         let unstored = ("failed", None, Some("storage_unavailable"));

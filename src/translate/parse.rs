@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 use serde_path_to_error::Track;
 
-use super::{Code, Refusal, scan};
+use super::{Code, RequestError, json_limits};
 
 /// A parsed request.
 #[derive(Debug)]
@@ -18,8 +18,8 @@ pub struct Parsed<T> {
 ///
 /// # Errors
 /// Bytes that are not JSON, or JSON of the wrong types; the refusal then has the path.
-pub fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<Parsed<T>, Refusal> {
-    scan::check(json)?;
+pub fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<Parsed<T>, RequestError> {
+    json_limits::check(json)?;
     let mut unknown = Vec::new();
     let mut track = Track::new();
     let mut deserializer = serde_json::Deserializer::from_slice(json);
@@ -38,18 +38,18 @@ pub fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<Parsed<T>, Refusal> {
     Ok(Parsed { value, unknown })
 }
 
-fn refuse(error: &serde_json::Error, path: &str) -> Refusal {
+fn refuse(error: &serde_json::Error, path: &str) -> RequestError {
     if !error.is_data() {
         let message = format!("The body is not valid JSON: {error}.");
-        return Refusal::new(Code::InvalidJson, message);
+        return RequestError::new(Code::InvalidJson, message);
     }
     let reason = plain_words(&error.to_string());
     if path == "." {
         let message = format!("The body has the wrong type: {reason}.");
-        return Refusal::new(Code::InvalidType, message);
+        return RequestError::new(Code::InvalidType, message);
     }
     let message = format!("`{path}` has the wrong type: {reason}.");
-    Refusal::of(Code::InvalidType, path, message)
+    RequestError::of(Code::InvalidType, path, message)
 }
 
 /// serde's words for numbers are Rust's.

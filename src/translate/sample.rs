@@ -6,21 +6,21 @@ use jiff::Timestamp;
 
 use crate::{
     conversation::{
-        Format, Head, Labels, Record, Settings, Status, ToolChoice, ToolRules, Truncation, Turn,
-        Usage,
+        EchoedFields, EffectiveSampling, OutputFormat, Preamble, ResponseState, Status, ToolChoice,
+        ToolRules, Truncation, Turn, Usage,
     },
     id::ResponseId,
 };
 
 /// A response in progress, with something in every field that may be empty.
-pub(super) fn record() -> Record {
+pub(super) fn record() -> ResponseState {
     let turn = Turn {
         raw: None,
         truncation: Truncation::Disabled,
         model: None,
-        head: Head {
+        head: Preamble {
             instructions: Some("Be terse.".to_owned()),
-            ..Head::default()
+            ..Preamble::default()
         },
         previous: None,
         items: Vec::new(),
@@ -38,20 +38,20 @@ pub(super) fn record() -> Record {
             parallel: true,
             calls_max: None,
         },
-        format: Format::Text,
+        format: OutputFormat::Text,
         verbosity: None,
-        labels: Labels {
+        labels: EchoedFields {
             user: Some("u".to_owned()),
-            ..Labels::default()
+            ..EchoedFields::default()
         },
     };
-    Record {
+    ResponseState {
         id: ResponseId::from_bits(0xfe),
         created_at: Timestamp::UNIX_EPOCH,
         completed_at: None,
         model: "m".to_owned(),
         turn: Arc::new(turn),
-        settings: Settings {
+        sampling: EffectiveSampling {
             temperature: 0.7,
             top_p: 1.0,
             presence_penalty: 0.0,

@@ -6,7 +6,7 @@
 
 use super::{logprobs, outbound};
 use crate::{
-    conversation::{AnswerEvent, Output, OutputItem, Record, Status, TokenLogprobs},
+    conversation::{Output, OutputEvent, OutputItem, ResponseState, Status, TokenLogprobs},
     wire::{Event, EventBody, response as wire},
 };
 
@@ -15,7 +15,7 @@ const CONTENT_INDEX: usize = 0;
 
 /// Numbers the events of one response.
 #[derive(Debug)]
-pub struct Events {
+pub struct EventEncoder {
     next_number: u64,
     open: Option<Open>,
 }
@@ -36,9 +36,9 @@ enum Kind {
     CustomCall,
 }
 
-impl Events {
+impl EventEncoder {
     /// Begins the stream of a response that is in progress.
-    pub fn start(record: &Record) -> (Self, Vec<Event>) {
+    pub fn start(record: &ResponseState) -> (Self, Vec<Event>) {
         let mut events = Self {
             next_number: 0,
             open: None,
@@ -51,23 +51,23 @@ impl Events {
     }
 
     /// Says that the response is still in progress.
-    pub fn still_in_progress(&mut self, record: &Record) -> Event {
+    pub fn still_in_progress(&mut self, record: &ResponseState) -> Event {
         self.lifecycle("response.in_progress", record)
     }
 
     /// Tells what happened to the answer.
-    pub fn answer(&mut self, event: AnswerEvent) -> Vec<Event> {
+    pub fn answer(&mut self, event: OutputEvent) -> Vec<Event> {
         match event {
-            AnswerEvent::Opened { index, item } => self.opened(index, item),
-            AnswerEvent::Grown { delta, logprobs } => {
+            OutputEvent::ItemAdded { index, item } => self.opened(index, item),
+            OutputEvent::Delta { delta, logprobs } => {
                 self.grown(delta, &logprobs).into_iter().collect()
             }
-            AnswerEvent::Closed { index, item } => self.closed(index, &item),
+            OutputEvent::ItemDone { index, item } => self.closed(index, &item),
         }
     }
 
     /// Ends the stream of a response that has ended.
-    pub fn end(mut self, record: &Record) -> Vec<Event> {
+    pub fn end(mut self, record: &ResponseState) -> Vec<Event> {
         let mut events = Vec::new();
         let name = match record.status {
             Status::Failed(failure) => {
@@ -81,7 +81,7 @@ impl Events {
                 events.push(self.number("error", body));
                 "response.failed"
             }
-            Status::Cut | Status::Cancelled => "response.incomplete",
+            Status::Incomplete | Status::Cancelled => "response.incomplete",
             Status::Completed | Status::InProgress => "response.completed",
         };
         events.push(self.lifecycle(name, record));
@@ -175,7 +175,7 @@ impl Events {
         events
     }
 
-    fn lifecycle(&mut self, name: &'static str, record: &Record) -> Event {
+    fn lifecycle(&mut self, name: &'static str, record: &ResponseState) -> Event {
         let response = Box::new(outbound::response(record));
         self.number(name, EventBody::Response { response })
     }
@@ -271,20 +271,22 @@ mod tests {
 
     use super::*;
     use crate::{
-        conversation::{Answer, CustomFormat, CustomTool, Failure, ItemStatus, Piece, Tool},
+        conversation::{
+            CustomFormat, CustomTool, Failure, ItemStatus, OutputBuilder, OutputDelta, Tool,
+        },
         translate::sample,
     };
 
     /// The whole stream of an answer of these pieces, with a silence where there is none.
-    fn stream(pieces: &[Option<Piece>], status: Status) -> Vec<Value> {
+    fn stream(pieces: &[Option<OutputDelta>], status: Status) -> Vec<Value> {
         let mut record = sample::record();
-        let (mut events, mut all) = Events::start(&record);
+        let (mut events, mut all) = EventEncoder::start(&record);
         let custom = Tool::Custom(CustomTool {
             name: "c".to_owned(),
             description: None,
             format: CustomFormat::Text,
         });
-        let mut answer = Answer::new(record.id, Arc::new([custom]));
+        let mut answer = OutputBuilder::new(record.id, Arc::new([custom]));
         for piece in pieces {
             let Some(piece) = piece else {
                 all.push(events.still_in_progress(&record));
@@ -296,7 +298,7 @@ mod tests {
         }
         let last = match status {
             Status::Failed(_) => answer.break_off(),
-            Status::Cut | Status::Cancelled => answer.finish(ItemStatus::Incomplete),
+            Status::Incomplete | Status::Cancelled => answer.finish(ItemStatus::Incomplete),
             _ => answer.finish(ItemStatus::Completed),
         };
         for event in last {
@@ -418,20 +420,20 @@ mod tests {
         last["response"].clone()
     }
 
-    fn piece() -> impl Strategy<Value = Piece> {
+    fn piece() -> impl Strategy<Value = OutputDelta> {
         prop_oneof![
-            "[a\u{e9}\n]{0,3}".prop_map(Piece::Text),
-            "[a\u{e9}\n]{0,3}".prop_map(Piece::Reasoning),
-            "[a\"]{0,3}".prop_map(Piece::Arguments),
-            "[fgc]".prop_map(|name| Piece::Call { name }),
-            Just(Piece::End),
+            "[a\u{e9}\n]{0,3}".prop_map(OutputDelta::Text),
+            "[a\u{e9}\n]{0,3}".prop_map(OutputDelta::Reasoning),
+            "[a\"]{0,3}".prop_map(OutputDelta::Arguments),
+            "[fgc]".prop_map(|name| OutputDelta::Call { name }),
+            Just(OutputDelta::End),
         ]
     }
 
     fn status() -> impl Strategy<Value = Status> {
         prop_oneof![
             Just(Status::Completed),
-            Just(Status::Cut),
+            Just(Status::Incomplete),
             Just(Status::Cancelled),
             Just(Status::Failed(Failure::Server)),
             Just(Status::Failed(Failure::ShuttingDown)),
@@ -445,9 +447,9 @@ mod tests {
             status in status(),
         ) {
             let cut = !matches!(status, Status::Completed);
-            let pieces: Vec<Piece> = heard.iter().flatten().cloned().collect();
-            let brings = |piece: &Piece| matches!(piece, Piece::Call { .. }) || text_len(piece) > 0;
-            let mut parts = pieces.rsplit(|piece| *piece == Piece::End);
+            let pieces: Vec<OutputDelta> = heard.iter().flatten().cloned().collect();
+            let brings = |piece: &OutputDelta| matches!(piece, OutputDelta::Call { .. }) || text_len(piece) > 0;
+            let mut parts = pieces.rsplit(|piece| *piece == OutputDelta::End);
             // Without any item there will be an empty message, which is not ended by a piece.
             let open = parts.next().is_some_and(|last| last.iter().any(brings))
                 || !pieces.iter().any(brings);
@@ -469,10 +471,12 @@ mod tests {
         }
     }
 
-    fn text_len(piece: &Piece) -> usize {
+    fn text_len(piece: &OutputDelta) -> usize {
         match piece {
-            Piece::Text(text) | Piece::Reasoning(text) | Piece::Arguments(text) => text.len(),
-            Piece::Call { .. } | Piece::End => 0,
+            OutputDelta::Text(text)
+            | OutputDelta::Reasoning(text)
+            | OutputDelta::Arguments(text) => text.len(),
+            OutputDelta::Call { .. } | OutputDelta::End => 0,
         }
     }
 
@@ -487,7 +491,7 @@ mod tests {
 
     #[test]
     fn a_short_answer_is_this_stream() {
-        let text = |text: &str| Some(Piece::Text(text.to_owned()));
+        let text = |text: &str| Some(OutputDelta::Text(text.to_owned()));
         let stream = stream(&[text("Hel"), text("lo")], Status::Completed);
         insta::assert_json_snapshot!(stream, {
             "[0].response" => "…", "[1].response" => "…", "[9].response" => "…",

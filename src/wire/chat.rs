@@ -293,7 +293,7 @@ pub struct AssistantMessage {
     #[schema(value_type = Vec<Object>)]
     pub annotations: [(); 0],
     #[serde(flatten)]
-    pub thoughts: Thoughts,
+    pub thoughts: ReasoningText,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
 }
@@ -301,7 +301,7 @@ pub struct AssistantMessage {
 /// What the model thinks, under the name that other servers gave it and another that clients know.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
 #[expect(missing_docs, reason = "the fields are documented in docs/api.md")]
-pub struct Thoughts {
+pub struct ReasoningText {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning_content: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -376,7 +376,7 @@ pub struct Delta {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
     #[serde(flatten)]
-    pub thoughts: Thoughts,
+    pub thoughts: ReasoningText,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
 }

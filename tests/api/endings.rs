@@ -186,7 +186,7 @@ async fn not_begun_because_it_waited_too_long() {
     let mut model = Script::new("scripted", |_| "x".repeat(20_000))
         .executor(|executor| executor.step_delay(Duration::from_millis(5)));
     model.engine.running_max = 1;
-    model.engine.wait_max = Some(Duration::from_millis(100));
+    model.engine.queue_timeout = Some(Duration::from_millis(100));
     let app = Setup::of(model).start().await;
     let mut first = app.stream(json!({"input": "x"})).await;
     first.until("response.output_text.delta").await;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
 use stemma::{
-    auth::{self, Gate, KeyHash, KeyId, Policy, Secret},
+    auth::{self, Authenticator, KeyHash, KeyId, Policy, Secret},
     clock::SystemClock,
 };
 
@@ -60,8 +60,8 @@ fn policy<'a>(top: &str, entries: impl IntoIterator<Item = &'a Entry>) -> Policy
     auth::parse(&text).expect("a policy")
 }
 
-fn gate(policy: Policy) -> Arc<Gate> {
-    Arc::new(Gate::policy(policy, Arc::new(SystemClock)).expect("a gate"))
+fn gate(policy: Policy) -> Arc<Authenticator> {
+    Arc::new(Authenticator::policy(policy, Arc::new(SystemClock)).expect("a gate"))
 }
 
 /// A server under a policy of these keys.

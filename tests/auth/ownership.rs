@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use reqwest::Method;
 use serde_json::{Value, json};
 use stemma::{
-    auth::{Gate, Secret},
+    auth::{Authenticator, Secret},
     engine::EngineOptions,
     session::{self, LogOptions, SessionLog, SledOptions},
 };
@@ -14,7 +14,11 @@ use super::{Entry, created, gate, path_of, policy, send, start, uses_of};
 use crate::support::{Entropy, Script, Setup, TestApp};
 
 /// A server over a folder.
-async fn serve(folder: &Path, gate: Arc<Gate>, entropy: &Arc<Entropy>) -> (TestApp, SessionLog) {
+async fn serve(
+    folder: &Path,
+    gate: Arc<Authenticator>,
+    entropy: &Arc<Entropy>,
+) -> (TestApp, SessionLog) {
     let sled = SledOptions {
         cache_bytes: 16 << 20,
     };
@@ -91,13 +95,23 @@ async fn what_a_policy_kept_apart_is_shared_without_it_only_on_request() {
     let owned = created(&server.0, ann.secret(), json!({"input": "Owned."})).await;
     stop(server).await;
 
-    let server = serve(folder.path(), Arc::new(Gate::open(false)), &entropy).await;
+    let server = serve(
+        folder.path(),
+        Arc::new(Authenticator::open(false)),
+        &entropy,
+    )
+    .await;
     let hidden = answers(&server.0, None, &owned).await;
     assert_eq!(statuses(&hidden), [404, 404, 404, 400, 404]);
     stop(server).await;
 
     let key = Secret::new("shared".to_owned());
-    let server = serve(folder.path(), Arc::new(Gate::keys(&[key], true)), &entropy).await;
+    let server = serve(
+        folder.path(),
+        Arc::new(Authenticator::keys(&[key], true)),
+        &entropy,
+    )
+    .await;
     let next = json!({"input": "Go on.", "previous_response_id": owned["id"]});
     let next = created(&server.0, "shared", next).await;
     stop(server).await;
@@ -113,7 +127,12 @@ async fn what_a_policy_kept_apart_is_shared_without_it_only_on_request() {
 async fn what_nobody_owns_is_the_administrators_under_a_policy() {
     let folder = tempfile::tempdir().expect("a folder");
     let entropy = Arc::default();
-    let server = serve(folder.path(), Arc::new(Gate::open(false)), &entropy).await;
+    let server = serve(
+        folder.path(),
+        Arc::new(Authenticator::open(false)),
+        &entropy,
+    )
+    .await;
     let free = server.0.created(json!({"input": "Free."})).await;
     stop(server).await;
 
@@ -198,7 +217,7 @@ async fn how_soon_an_answer_begins_tells_nothing_of_others() {
 async fn all_who_have_one_of_several_keys_are_the_same() {
     let keys = ["one", "other"].map(|key| Secret::new(key.to_owned()));
     let setup = Setup {
-        gate: Arc::new(Gate::keys(&keys, false)),
+        gate: Arc::new(Authenticator::keys(&keys, false)),
         ..Setup::default()
     };
     let app = setup.start().await;

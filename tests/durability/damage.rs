@@ -10,8 +10,8 @@ use std::{
 use rand::{RngExt, rngs::StdRng};
 use stemma::session::{
     SessionId, SledOptions, SledStorage,
-    operate::{archive::Archive, carve::carve, copy::copy_sessions},
-    storage::Storage,
+    admin::{archive::Archive, carve::carve, copy::copy_sessions},
+    store::Storage,
 };
 
 use super::{

@@ -5,12 +5,14 @@ use std::{path::Path, time::Duration};
 use rand::{RngExt, rngs::StdRng};
 
 use stemma::session::{
-    self, Access, Event, ForkPoint, LogError, LogOptions, Opening, SessionId, SessionLog,
+    self, Access, Event, ForkPoint, LogError, LogOptions, NewSession, SessionId, SessionLog,
     SledOptions,
-    event::{InputAppended, Tokens, TurnClosed, TurnFinish, TurnStatus, Usage},
-    log::{Ending, NewResponse},
-    migrate::Direct,
-    operate::verify::verify,
+    admin::verify::verify,
+    format::{
+        event::{InputAppended, Tokens, TurnClosed, TurnFinish, TurnStatus, Usage},
+        migrate::Direct,
+    },
+    log::{NewResponse, TurnEnd},
 };
 
 pub(super) fn open(dir: &Path) -> Result<SessionLog, LogError> {
@@ -71,7 +73,7 @@ pub(super) async fn store(
         }
         None => None,
     };
-    let opening = Opening {
+    let opening = NewSession {
         id,
         owner: None,
         model: "model".into(),
@@ -100,7 +102,7 @@ pub(super) async fn store(
         head_digest: [0; 32],
         forkable: true,
     };
-    turn.end(Ending {
+    turn.end(TurnEnd {
         generated: tokens(id),
         closed,
         response: Some(response),
@@ -147,6 +149,6 @@ pub(super) fn findings(dir: &Path) -> Result<Vec<String>, LogError> {
     };
     let storage = session::SledStorage::open(dir, &options)?;
     let findings = verify(&Direct(&storage))?.findings;
-    session::storage::Storage::close(&storage)?;
+    session::store::Storage::close(&storage)?;
     Ok(findings)
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, env};
 
 use serde_json::{Value, json};
 use stemma::{
-    load::{self, Encoding, ModelFiles, Sources, alias},
+    load::{self, ModelFiles, Sources, TensorType, alias},
     tokenizer::TokenizerSource,
 };
 
@@ -34,7 +34,7 @@ fn check(name: &str, config: &Value, encodings: &[(&str, usize)], tokens: usize)
     let mut names: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for name in model.tensors.names() {
         let encoding = match model.tensors.info(name).expect("a listed tensor").encoding {
-            Encoding::Block(block_type) => format!("{block_type:?}"),
+            TensorType::Block(block_type) => format!("{block_type:?}"),
             plain => format!("{plain:?}"),
         };
         names.entry(encoding).or_default().push(name);

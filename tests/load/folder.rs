@@ -5,7 +5,7 @@ use std::{collections::HashMap, fs, path::Path};
 use safetensors::tensor::{Dtype, TensorView, serialize};
 use serde_json::json;
 use stemma::{
-    load::{self, Encoding, LoadError},
+    load::{self, LoadError, TensorType},
     tokenizer::TokenizerSource,
 };
 use tempfile::TempDir;
@@ -75,9 +75,9 @@ fn one_file_of_every_plain_type_is_read() {
     assert_eq!(tokenizer, folder.path().join("tokenizer.json"));
     assert!(config.is_empty());
     for (name, encoding) in [
-        ("f32", Encoding::F32),
-        ("f16", Encoding::F16),
-        ("bf16", Encoding::Bf16),
+        ("f32", TensorType::F32),
+        ("f16", TensorType::F16),
+        ("bf16", TensorType::Bf16),
     ] {
         assert_eq!(model.tensors.info(name).expect(name).encoding, encoding);
         let mut out = [0.0; 2];

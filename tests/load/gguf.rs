@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use stemma::{
-    load::{self, Encoding, LoadError, ModelFiles},
+    load::{self, LoadError, ModelFiles, TensorType},
     tokenizer::TokenizerSource,
 };
 
@@ -179,7 +179,7 @@ fn both_versions_and_other_alignments_open() {
         let info = tensors.info("model.norm.weight").expect("a norm");
         assert_eq!(
             (info.shape.as_slice(), info.encoding),
-            (&[HIDDEN][..], Encoding::F32)
+            (&[HIDDEN][..], TensorType::F32)
         );
         let mut out = vec![0.0; HIDDEN];
         tensors

@@ -6,7 +6,7 @@ use std::{
 };
 
 use safetensors::SafeTensors;
-use stemma::load::{self, Encoding, LoadError, MlxQuantization};
+use stemma::load::{self, LoadError, MlxQuantization, TensorType};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/mlx-quantised")
@@ -55,7 +55,7 @@ fn packings_are_shown() {
     assert_eq!(model.tensors.quantization(name), Some(how));
     assert_eq!(
         model.tensors.info(name).expect("a matrix").encoding,
-        Encoding::U32
+        TensorType::U32
     );
     assert_eq!(
         model.tensors.bytes(name).expect("words").len(),

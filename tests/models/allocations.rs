@@ -62,7 +62,7 @@ fn decoding_takes_no_memory_after_its_first_steps() {
             let mut slots = [(); 3].map(|()| Slot {
                 tokens: &tokens,
                 kv: memories.next().expect("a memory for each"),
-                wanted: 1,
+                logit_rows: 1,
             });
             let before = count();
             executor.step(&mut slots, &mut logits).expect("a step");

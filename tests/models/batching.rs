@@ -3,7 +3,7 @@
 
 use half::f16;
 use stemma::model::exec::{
-    Executor, KvMemory, Slot,
+    Executor, KvCache, Slot,
     cpu::KvElement,
     mlx::{Backend, Dtype, MlxOptions},
 };
@@ -100,7 +100,7 @@ impl Check for Batch {
             .map(|(index, (prompt, kv))| Slot {
                 tokens: &prompt[past[index]..],
                 kv,
-                wanted: usize::from(index != 2),
+                logit_rows: usize::from(index != 2),
             })
             .collect();
         let mut logits = vec![7.0];
@@ -152,7 +152,7 @@ impl Check for Forks {
             .map(|(kv, tokens)| Slot {
                 tokens,
                 kv,
-                wanted: 1,
+                logit_rows: 1,
             })
             .collect();
         let mut logits = Vec::new();
@@ -195,7 +195,11 @@ impl Check for Rows {
         });
         let kept = memories[1].fork(30);
         let [short, long] = &mut memories;
-        let slot = |tokens, kv, wanted| Slot { tokens, kv, wanted };
+        let slot = |tokens, kv, wanted| Slot {
+            tokens,
+            kv,
+            logit_rows: wanted,
+        };
         let mut logits = Vec::new();
         let mut slots = [slot(&stem[..4], short, 2), slot(&tail[..], long, 5)];
         executor
@@ -269,7 +273,7 @@ impl Check for Refusals {
             let slot = Slot {
                 tokens,
                 kv: &mut kv,
-                wanted: 1,
+                logit_rows: 1,
             };
             let refused = executor.step(&mut [slot], &mut Vec::new());
             refused.expect_err("a refusal").0

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use stemma::{
-    load::{Encoding, LoadError, ModelFiles},
+    load::{LoadError, ModelFiles, TensorType},
     model::{
         self,
         exec::{
@@ -128,7 +128,7 @@ fn wrong_packings_are_named() {
         "model.norm.weight",
         &["no packing"],
         |tensors| {
-            tensors.0.get_mut("model.norm.weight").unwrap().0.encoding = Encoding::U32;
+            tensors.0.get_mut("model.norm.weight").unwrap().0.encoding = TensorType::U32;
         },
     );
 }

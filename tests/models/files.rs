@@ -6,7 +6,7 @@ use safetensors::{Dtype, SafeTensors};
 use serde_json::{Map, Value};
 use stemma::{
     load::{
-        Encoding, LoadError, ModelFiles, TensorInfo, Tensors,
+        LoadError, ModelFiles, TensorInfo, TensorType, Tensors,
         mlx::{self, MlxPacking},
     },
     tokenizer::{GgufVocabulary, TokenizerSource},
@@ -27,9 +27,9 @@ fn read_tensors(path: PathBuf) -> TinyTensors {
     let file = SafeTensors::deserialize(&bytes).expect("a safetensors file");
     let tensors = file.iter().map(|(name, view)| {
         let encoding = match view.dtype() {
-            Dtype::F32 => Encoding::F32,
-            Dtype::BF16 => Encoding::Bf16,
-            Dtype::U32 => Encoding::U32,
+            Dtype::F32 => TensorType::F32,
+            Dtype::BF16 => TensorType::Bf16,
+            Dtype::U32 => TensorType::U32,
             other => panic!("{other:?} is not written by logits.py"),
         };
         let info = TensorInfo {
@@ -122,13 +122,13 @@ impl Tensors for TinyTensors {
     fn read_f32(&self, name: &str, out: &mut [f32]) -> Result<(), LoadError> {
         let (info, bytes) = self.get(name)?;
         let values: Vec<f32> = match info.encoding {
-            Encoding::F32 => bytes
+            TensorType::F32 => bytes
                 .as_chunks::<4>()
                 .0
                 .iter()
                 .map(|word| f32::from_le_bytes(*word))
                 .collect(),
-            Encoding::Bf16 => bytes
+            TensorType::Bf16 => bytes
                 .as_chunks::<2>()
                 .0
                 .iter()

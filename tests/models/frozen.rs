@@ -2,7 +2,7 @@
 
 use half::f16;
 use stemma::model::exec::{
-    Executor, KvMemory as _,
+    Executor, KvCache as _,
     mlx::{Dtype, MlxOptions},
 };
 
@@ -18,8 +18,8 @@ fn both<E: Executor>(mut executor: E) -> [Vec<f32>; 2] {
         feed(&mut executor, &mut kv, part);
     }
     let format = executor.kv_format().expect("memories that can be written");
-    let frozen = kv.frozen(40..110).expect("tokens that are there");
-    assert!(kv.frozen(40..111).is_none());
+    let frozen = kv.export(40..110).expect("tokens that are there");
+    assert!(kv.export(40..111).is_none());
     // What is frozen does not change when the sequence goes on.
     let mut on = kv.fork(110);
     let expected = feed(&mut executor, &mut on, more);
@@ -29,8 +29,8 @@ fn both<E: Executor>(mut executor: E) -> [Vec<f32>; 2] {
         let mut bytes = Vec::new();
         frozen.write(part.clone(), &mut bytes);
         assert_eq!(bytes.len(), part.len() * format.layout.bytes_per_token());
-        read.thaw(part.len(), &bytes).expect("bytes of its size");
-        assert!(read.thaw(1, &bytes[1..]).is_err());
+        read.import(part.len(), &bytes).expect("bytes of its size");
+        assert!(read.import(1, &bytes[1..]).is_err());
     }
     assert_eq!(read.len(), 110);
     [feed(&mut executor, &mut read, more), expected]

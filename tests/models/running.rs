@@ -6,8 +6,8 @@ use stemma::{
     model::{
         self,
         exec::{
-            Executor, KvMemory, Slot,
-            cpu::{CpuExecutor, CpuOptions, Instructions, KvElement},
+            Executor, KvCache, Slot,
+            cpu::{CpuExecutor, CpuOptions, KvElement, SimdLevel},
             mlx::{MlxExecutor, MlxOptions},
         },
     },
@@ -40,7 +40,7 @@ pub(crate) fn cpu_options() -> Vec<CpuOptions<'static>> {
     let threads = [2, 3, 1];
     threads
         .into_iter()
-        .zip(Instructions::all())
+        .zip(SimdLevel::all())
         .map(options)
         .collect()
 }
@@ -63,7 +63,7 @@ pub(crate) fn job(prompt: &[u32], length: usize, sampling: SamplingParams) -> Jo
         end_tokens: [].into(),
         cache_scope: CacheScope::default(),
         cache_key: None,
-        thaw: None,
+        restore: None,
     }
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn feed<E: Executor>(executor: &mut E, kv: &mut E::Kv, tokens: &[u32]
             &mut [Slot {
                 tokens,
                 kv,
-                wanted: 1,
+                logit_rows: 1,
             }],
             &mut logits,
         )

@@ -57,7 +57,7 @@ async fn guesses_change_no_answer_of_a_model() {
         let guessing = start(load, options(Speculation::Ngram));
         let expected = answers(&plain, &prompt, 60).await;
         assert_eq!(answers(&guessing, &prompt, 60).await, expected, "{model}");
-        assert!(guessing.stats().guessed_tokens > 0, "{model}");
+        assert!(guessing.stats().drafted_tokens > 0, "{model}");
     }
 }
 
@@ -81,9 +81,9 @@ fn a_real_model_copies_in_fewer_steps() {
         let engine = start(load, options(speculation));
         all.push(runtime.block_on(answers(&engine, &prompt, 48)));
         let stats = engine.stats();
-        assert_eq!(stats.guessed_tokens > 0, speculation == Speculation::Ngram);
+        assert_eq!(stats.drafted_tokens > 0, speculation == Speculation::Ngram);
         assert!(
-            stats.guessed_right_tokens * 10 >= stats.guessed_tokens * 6,
+            stats.accepted_tokens * 10 >= stats.drafted_tokens * 6,
             "{stats:?}"
         );
     }

@@ -7,11 +7,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use stemma::{
     conversation::{
-        CallKind, CallOutput, FunctionCall, FunctionTool, Head, Item, Message, Part, Reasoning,
-        Role,
+        CallKind, CallOutput, ContentPart, FunctionCall, FunctionTool, Item, Message, Preamble,
+        Reasoning, Role,
     },
     template::{ChatTemplate, Rendering, TemplateError},
-    tokenizer::{PromptPiece, SpecialTokens},
+    tokenizer::{PromptSegment, SpecialTokens},
 };
 
 const FILE: &str = concat!(
@@ -96,7 +96,7 @@ impl Conversations {
 
 impl Conversation {
     /// What leads the prompt.
-    fn head(&self) -> Head {
+    fn head(&self) -> Preamble {
         let tools = self.tools.iter().map(|tool| FunctionTool {
             name: tool.function.name.clone(),
             description: tool.function.description.clone(),
@@ -105,7 +105,7 @@ impl Conversation {
             path: String::new(),
         });
         let template_args = self.template_args.clone();
-        Head {
+        Preamble {
             instructions: None,
             tools: tools.collect(),
             template_args,
@@ -158,7 +158,7 @@ impl Conversation {
 
 /// The beginning of a conversation.
 pub(super) struct Turned {
-    pub(super) head: Head,
+    pub(super) head: Preamble,
     before: Vec<Item>,
     answer: Vec<Item>,
 }
@@ -210,18 +210,18 @@ impl Turned {
         });
         texts
             .flatten()
-            .map(|Part::Text(text)| text.as_str())
+            .map(|ContentPart::Text(text)| text.as_str())
             .collect()
     }
 }
 
 /// All pieces as one text.
-pub(super) fn text_of(pieces: &[PromptPiece]) -> String {
-    pieces.iter().map(PromptPiece::text).collect()
+pub(super) fn text_of(pieces: &[PromptSegment]) -> String {
+    pieces.iter().map(PromptSegment::text).collect()
 }
 
 fn items_of(message: &ChatMessage) -> Vec<Item> {
-    let content = || vec![Part::Text(message.content.clone())];
+    let content = || vec![ContentPart::Text(message.content.clone())];
     let said = |role| {
         Item::Message(Message {
             role,

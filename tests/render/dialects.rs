@@ -5,8 +5,8 @@ use std::{path::PathBuf, sync::Arc};
 use jiff::ZonedDateTime;
 use serde_json::{Map, Value};
 use stemma::{
-    conversation::Piece,
-    dialect::{Description, Family, Reading, Texts, Thinking, Wrapper},
+    conversation::OutputDelta,
+    output_parser::{CallTemplate, Family, ParserOptions, ParserSpec, ReasoningMarkers, Texts},
     template::ChatTemplate,
 };
 
@@ -76,7 +76,7 @@ fn what_templates_write_is_read_back() {
         let template = ChatTemplate::compile(&source, &special, Arc::new([])).expect(name);
         // Hunyuan's markers of thoughts are spelled in its vocabulary only.
         let has_token = |token: &str| source.contains("HYTK") && token.contains(":opensource");
-        let description = Description::recognise(&source, has_token);
+        let description = ParserSpec::recognise(&source, has_token);
         let found = description.family.map(|family| format!("{family:?}"));
         if found.as_deref().unwrap_or("none") != family {
             wrong.push(format!("{name}: {found:?}, not {family}"));
@@ -100,7 +100,7 @@ fn what_templates_write_is_read_back() {
 /// How the answer differs from what is read of its rendering; `None` where a template does not show it.
 fn difference(
     template: &ChatTemplate,
-    description: &Description,
+    description: &ParserSpec,
     turned: &Turned,
     now: &ZonedDateTime,
 ) -> Option<Result<(), String>> {
@@ -120,14 +120,14 @@ fn difference(
     let end = ends.iter().filter_map(|end| answer.find(end)).min();
     let answer = answer[..end.unwrap_or(answer.len())].trim_end();
     // Where there were no thoughts, the marker with which the prompt opened them may not be shown.
-    let closes = |thinking: Thinking| answer.starts_with(thinking.close);
-    let reading = Reading {
+    let closes = |thinking: ReasoningMarkers| answer.starts_with(thinking.close);
+    let reading = ParserOptions {
         tools: &turned.head.tools,
-        thinks: description.thinks_after(&all[..common])
+        thinks: description.opens_reasoning(&all[..common])
             || description.thinking.is_some_and(closes),
         lenient: false,
     };
-    let mut reader = description.reader(reading);
+    let mut reader = description.parser(reading);
     let mut pieces = Vec::new();
     reader.push(answer, &mut pieces);
     reader.finish(&mut pieces);
@@ -159,7 +159,7 @@ fn answer_start(prompt: &str, all: &str, common: usize) -> usize {
 }
 
 /// Whether the text in which a grammar would force these calls is what the template writes.
-fn is_wrapped(description: &Description, answer: &str, turned: &Turned, shown: usize) -> bool {
+fn is_wrapped(description: &ParserSpec, answer: &str, turned: &Turned, shown: usize) -> bool {
     let Some(wrapper) = description.wrapper else {
         return true;
     };
@@ -194,7 +194,7 @@ fn is_wrapped(description: &Description, answer: &str, turned: &Turned, shown: u
 }
 
 /// Arguments as a grammar would force them; `None` where templates write them in ways of their own.
-fn wrapped_arguments(wrapper: &Wrapper, json: &str) -> Option<String> {
+fn wrapped_arguments(wrapper: &CallTemplate, json: &str) -> Option<String> {
     let Some(tags) = wrapper.tags else {
         return Some(json.to_owned());
     };
@@ -228,7 +228,7 @@ fn wrapped_arguments(wrapper: &Wrapper, json: &str) -> Option<String> {
 
 /// Whether a text is there, with some id wherever it may have any.
 fn contains(answer: &str, wanted: &str) -> bool {
-    let mut parts = wanted.split(Wrapper::ID);
+    let mut parts = wanted.split(CallTemplate::ID);
     let first = parts.next().expect("a first part");
     let parts: Vec<&str> = parts.collect();
     answer.match_indices(first).any(|(at, _)| {
@@ -242,21 +242,21 @@ fn contains(answer: &str, wanted: &str) -> bool {
     })
 }
 
-fn text(piece: &Piece) -> Option<&str> {
+fn text(piece: &OutputDelta) -> Option<&str> {
     match piece {
-        Piece::Text(text) => Some(text),
+        OutputDelta::Text(text) => Some(text),
         _ => None,
     }
 }
 
 /// Names and arguments of calls.
-fn calls(pieces: &[Piece]) -> Vec<(String, Value)> {
+fn calls(pieces: &[OutputDelta]) -> Vec<(String, Value)> {
     let mut calls: Vec<(String, String)> = Vec::new();
     for piece in pieces {
         match piece {
-            Piece::Call { name } => calls.push((name.clone(), String::new())),
-            Piece::Arguments(text) => calls.last_mut().expect("a call").1.push_str(text),
-            Piece::Text(_) | Piece::Reasoning(_) | Piece::End => {}
+            OutputDelta::Call { name } => calls.push((name.clone(), String::new())),
+            OutputDelta::Arguments(text) => calls.last_mut().expect("a call").1.push_str(text),
+            OutputDelta::Text(_) | OutputDelta::Reasoning(_) | OutputDelta::End => {}
         }
     }
     let parsed = |(name, text): (String, String)| {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use stemma::{
-    conversation::{Head, Item, Message, Part, Role},
+    conversation::{ContentPart, Item, Message, Preamble, Role},
     template::{ChatTemplate, Rendering, TemplateError},
     tokenizer::SpecialTokens,
 };
@@ -33,13 +33,13 @@ struct Outcome {
 fn said(role: Role, text: &str) -> Item {
     Item::Message(Message {
         role,
-        content: vec![Part::Text(text.to_owned())],
+        content: vec![ContentPart::Text(text.to_owned())],
     })
 }
 
 fn render(
     source: &str,
-    head: &Head,
+    head: &Preamble,
     conversations: &Conversations,
 ) -> Result<String, TemplateError> {
     let special = SpecialTokens {
@@ -62,9 +62,9 @@ fn expressions_print_as_jinja2_prints_them() {
     let text = std::fs::read_to_string(FILE).expect(FILE);
     let expressions: Expressions = serde_json::from_str(&text).expect(FILE);
     let conversations = Conversations::read();
-    let head = Head {
+    let head = Preamble {
         template_args: expressions.variables,
-        ..Head::default()
+        ..Preamble::default()
     };
     let mut wrong = Vec::new();
     for outcome in &expressions.outcomes {

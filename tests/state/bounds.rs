@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use stemma::{
     clock::Clock,
-    session::{Bounds, LogOptions, SessionLog},
+    session::{LogOptions, RetentionLimits, SessionLog},
 };
 
 use super::{assert_unknown, open_with, parrot, path_of, serve, serve_log, stop};
@@ -41,7 +41,7 @@ async fn bounded(
 ) -> (TestApp, SessionLog) {
     let (max_entries, max_bytes, ttl_secs) = bounds;
     let options = LogOptions {
-        bounds: Bounds::from_flags(max_entries, max_bytes, ttl_secs, 0),
+        bounds: RetentionLimits::from_flags(max_entries, max_bytes, ttl_secs, 0),
         clock: clock.clone(),
         ..LogOptions::default()
     };

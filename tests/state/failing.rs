@@ -8,7 +8,7 @@ use std::sync::{
 use serde_json::json;
 use stemma::session::{
     LogError, LogOptions, SessionLog,
-    faulty::{Fault, FaultyStorage},
+    store::faulty::{Fault, FaultyStorage},
 };
 
 use super::{open, parrot, path_of};

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use stemma::session::{
     LogOptions, SessionId, SessionLog,
+    admin::verify::verify,
+    format::{
+        migrate::Direct,
+        record::{Head, State, load, open_record},
+    },
     key::{Key, KeyRange, Space},
-    memory::MemoryStorage,
-    migrate::Direct,
-    operate::verify::verify,
-    record::{Head, State, load, open_record},
-    storage::Storage as _,
+    store::{Storage as _, memory::MemoryStorage},
 };
 
 use super::{parrot, path_of};

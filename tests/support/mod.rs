@@ -19,11 +19,11 @@ use std::{
 use reqwest::{Response, header::CONTENT_TYPE};
 use serde_json::Value;
 use stemma::{
-    auth::Gate,
+    auth::Authenticator,
     cache::snapshot::Snapshots,
     http::{self, AppState, HttpOptions, Tls},
     responses::{Models, Service},
-    session::{LogOptions, SessionLog, memory::MemoryStorage},
+    session::{LogOptions, SessionLog, store::memory::MemoryStorage},
 };
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 
@@ -42,7 +42,7 @@ pub(crate) struct Setup {
     pub(crate) shutdown_grace: Duration,
     pub(crate) entropy: Arc<Entropy>,
     pub(crate) log: SessionLog,
-    pub(crate) gate: Arc<Gate>,
+    pub(crate) gate: Arc<Authenticator>,
     pub(crate) snapshots: Option<Snapshots>,
 }
 
@@ -54,7 +54,7 @@ impl Default for Setup {
             shutdown_grace: Duration::from_secs(1),
             entropy: Arc::default(),
             log: in_memory(),
-            gate: Arc::new(Gate::open(false)),
+            gate: Arc::new(Authenticator::open(false)),
             snapshots: None,
         }
     }

@@ -9,13 +9,13 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 use stemma::{
     cache::snapshot::Snapshots,
-    dialect::Description,
     engine::{self, EngineOptions, scripted::ScriptedExecutor},
-    grammar::Grammars,
+    grammar::GrammarCompiler,
     id::TokenId,
+    output_parser::ParserSpec,
     responses::{SamplingDefaults, ServedModel, longest_token_bytes},
     template::ChatTemplate,
-    tokenizer::{PromptPiece, Tokenizer, TokenizerSource},
+    tokenizer::{PromptSegment, Tokenizer, TokenizerSource},
 };
 
 const CHATML: &str = "{% for message in messages %}\
@@ -48,7 +48,7 @@ impl Script {
     /// The same, but markers that are tokens of their own come as these.
     pub(crate) fn with_markers(id: &str, reply: impl Fn(&str) -> String + Send + 'static) -> Self {
         Self::speaking(id, reply, |tokenizer, said| {
-            tokenizer.encode_prompt(&[PromptPiece::Markup(said.to_owned())])
+            tokenizer.encode_prompt(&[PromptSegment::Template(said.to_owned())])
         })
     }
 
@@ -95,7 +95,7 @@ impl Script {
 
     /// Counts the sequences that the engine holds memory for.
     pub(crate) fn memories(&self) -> Arc<AtomicUsize> {
-        self.executor.memories()
+        self.executor.live_caches()
     }
 
     /// Starts the model's engine.
@@ -104,7 +104,7 @@ impl Script {
         let tokenizer = self.tokenizer;
         let compile = |source| {
             let special = tokenizer.special_tokens();
-            ChatTemplate::compile(source, &special, tokenizer.control_spellings())
+            ChatTemplate::compile(source, &special, tokenizer.control_token_texts())
         };
         let template = self
             .template
@@ -117,14 +117,14 @@ impl Script {
                 .snapshots
                 .and_then(|snapshots| Some(snapshots.of_model(&[7; 32], engine.kv_format()?))),
             engine,
-            dialect: Description::of(template.as_ref(), &tokenizer),
+            dialect: ParserSpec::of(template.as_ref(), &tokenizer),
             lenient_tool_calls: self.lenient_tool_calls,
             template: template.map(Arc::new),
             template_args: self.template_args,
             defaults: self.defaults,
             max_output_tokens: self.max_output_tokens,
-            grammars: Grammars::new(tokenizer.clone(), tokenizer.end_tokens().into()),
-            end_tokens: tokenizer.end_tokens().into(),
+            grammars: GrammarCompiler::new(tokenizer.clone(), tokenizer.eos_tokens().into()),
+            end_tokens: tokenizer.eos_tokens().into(),
             longest_token_bytes: longest_token_bytes(&tokenizer),
             tokenizer,
         }

@@ -158,7 +158,7 @@ fn smollm2_gives_the_ids_of_llama_cpp() {
         tokenizer.special_tokens().eos.as_deref(),
         Some("<|im_end|>")
     );
-    assert_eq!(tokenizer.end_tokens(), [0, 2]);
+    assert_eq!(tokenizer.eos_tokens(), [0, 2]);
     assert_eq!(tokenizer.vocab_size(), 49_152);
 }
 
@@ -181,5 +181,5 @@ fn gemma3_gives_the_ids_of_sentencepiece() {
 
 fn assert_ends(tokenizer: &Tokenizer, spellings: [&str; 2]) {
     let ids = spellings.map(|spelling| tokenizer.token_id(spelling).expect("in the vocabulary"));
-    assert_eq!(tokenizer.end_tokens(), ids);
+    assert_eq!(tokenizer.eos_tokens(), ids);
 }

@@ -1,7 +1,7 @@
 //! The same ids and texts as the `tokenizers` library on its own.
 
 use proptest::prelude::*;
-use stemma::tokenizer::PromptPiece::Markup;
+use stemma::tokenizer::PromptSegment::Template;
 
 use super::{data, fixture, random_cases};
 
@@ -34,7 +34,7 @@ fn markup_becomes_the_ids_that_the_library_gives() {
     proptest!(random_cases(), |(text in text())| {
         for (ours, library) in &pairs {
             let expected = library.encode(text.as_str(), false).expect("ids");
-            let ids = ours.encode_prompt(&[Markup(text.clone())]);
+            let ids = ours.encode_prompt(&[Template(text.clone())]);
             prop_assert_eq!(ids, expected.get_ids());
         }
     });
@@ -56,7 +56,7 @@ fn ids_become_the_text_that_the_library_gives() {
     let pairs = FIXTURES.map(|name| (fixture(name), library(name)));
     proptest!(random_cases(), |(text in text())| {
         for (ours, library) in &pairs {
-            let ids = ours.encode_prompt(&[Markup(text.clone())]);
+            let ids = ours.encode_prompt(&[Template(text.clone())]);
             let expected = library.decode(&ids, true).expect("a text");
             prop_assert_eq!(ours.decode(&ids), expected);
         }

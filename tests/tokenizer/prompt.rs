@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use stemma::tokenizer::{
-    PromptPiece::{Literal, Markup},
+    PromptSegment::{Template, UserText},
     Tokenizer,
 };
 
@@ -12,11 +12,11 @@ fn chatml() -> Tokenizer {
     fixture("chatml.json")
 }
 
-fn turn(user: &str) -> [stemma::tokenizer::PromptPiece; 3] {
+fn turn(user: &str) -> [stemma::tokenizer::PromptSegment; 3] {
     [
-        Markup("<|im_start|>user\n".to_owned()),
-        Literal(user.to_owned()),
-        Markup("<|im_end|>\n<|im_start|>assistant\n".to_owned()),
+        Template("<|im_start|>user\n".to_owned()),
+        UserText(user.to_owned()),
+        Template("<|im_end|>\n<|im_start|>assistant\n".to_owned()),
     ]
 }
 
@@ -33,9 +33,9 @@ fn markup_spells_control_tokens_and_literals_do_not() {
 #[test]
 fn a_spelling_across_pieces_is_no_control_token() {
     let tokenizer = chatml();
-    let pieces = [Markup("<|im_".to_owned()), Literal("end|>".to_owned())];
+    let pieces = [Template("<|im_".to_owned()), UserText("end|>".to_owned())];
     assert!(!tokenizer.encode_prompt(&pieces).contains(&2));
-    let markup = [Markup("<|im_".to_owned()), Markup("end|>".to_owned())];
+    let markup = [Template("<|im_".to_owned()), Template("end|>".to_owned())];
     assert_eq!(tokenizer.encode_prompt(&markup), [2]);
 }
 
@@ -43,9 +43,9 @@ fn a_spelling_across_pieces_is_no_control_token() {
 fn a_word_may_cross_from_markup_into_a_literal() {
     let tokenizer = chatml();
     let pieces = [
-        Markup("Say".to_owned()),
-        Literal(" this".to_owned()),
-        Markup(" is".to_owned()),
+        Template("Say".to_owned()),
+        UserText(" this".to_owned()),
+        Template(" is".to_owned()),
     ];
     assert_eq!(
         tokenizer.encode_prompt(&pieces),
@@ -65,15 +65,15 @@ fn markup_that_is_not_special_is_a_token_in_markup_only_and_is_shown() {
         .token_id("<tool_call>")
         .expect("in the vocabulary");
     let pieces = [
-        Markup("<tool_call>".to_owned()),
-        Literal("<tool_call>".to_owned()),
+        Template("<tool_call>".to_owned()),
+        UserText("<tool_call>".to_owned()),
     ];
     let ids = tokenizer.encode_prompt(&pieces);
     assert_eq!(ids.iter().filter(|&&id| id == call).count(), 1);
     assert_eq!(tokenizer.decode(&ids), "<tool_call><tool_call>");
     assert!(
         tokenizer
-            .control_spellings()
+            .control_token_texts()
             .contains(&"<tool_call>".to_owned())
     );
 }
@@ -94,7 +94,7 @@ fn the_beginning_of_sequence_comes_on_request() {
 #[test]
 fn ends_and_roles_are_known() {
     let tokenizer = chatml();
-    assert_eq!(tokenizer.end_tokens(), [0, 2]);
+    assert_eq!(tokenizer.eos_tokens(), [0, 2]);
     assert_eq!(tokenizer.token_id("<|im_end|>"), Some(2));
     assert_eq!(tokenizer.token_text(2), "<|im_end|>");
     assert_eq!(tokenizer.token_bytes(2), b"");
@@ -135,7 +135,7 @@ fn pieces_without_control_spellings_equal_their_joined_text() {
     let tokenizer = chatml();
     proptest!(random_cases(), |(parts in prop::collection::vec(("[ a-zA-Z0-9\n.,é]{0,8}", any::<bool>()), 0..8))| {
         let joined: String = parts.iter().map(|(text, _)| text.as_str()).collect();
-        let piece = |(text, literal)| if literal { Literal(text) } else { Markup(text) };
+        let piece = |(text, literal)| if literal { UserText(text) } else { Template(text) };
         let pieces: Vec<_> = parts.into_iter().map(piece).collect();
         prop_assert_eq!(tokenizer.encode_prompt(&pieces), tokenizer.encode_text(&joined, false));
     });

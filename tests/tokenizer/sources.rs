@@ -42,7 +42,7 @@ fn config_gives_roles_and_further_tokens() {
     });
     let tokenizer = open(&sentencepiece(), config).expect("a tokenizer");
     assert_eq!(tokenizer.special_tokens().bos.as_deref(), Some("<s>"));
-    assert_eq!(tokenizer.end_tokens(), [2, 459]);
+    assert_eq!(tokenizer.eos_tokens(), [2, 459]);
     assert_eq!(tokenizer.token_id("<tool_call>"), Some(460));
     assert_eq!(tokenizer.vocab_size(), 461);
     assert_eq!(tokenizer.decode(&[459, 460]), "<tool_call>");
@@ -53,7 +53,7 @@ fn a_role_makes_a_token_special() {
     let mut tokenizer = sentencepiece();
     tokenizer["added_tokens"] = json!([]);
     let tokenizer = open(&tokenizer, json!({"eos_token": "</s>"})).expect("a tokenizer");
-    assert_eq!(tokenizer.end_tokens(), [2]);
+    assert_eq!(tokenizer.eos_tokens(), [2]);
     assert_eq!(tokenizer.decode(&[2]), "");
 }
 

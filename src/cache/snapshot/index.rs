@@ -6,9 +6,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::{
-    Keep, SnapshotId,
-    digest::{Realm, Rolling},
-    format::Header,
+    Retention, SnapshotId,
+    file::{
+        format::Header,
+        hash::{Namespace, RollingHash},
+    },
 };
 use crate::id::TokenId;
 
@@ -44,7 +46,7 @@ pub(super) enum Change {
 pub(super) struct Index {
     entries: HashMap<SnapshotId, Entry>,
     /// By how many tokens they hold with their bases.
-    ends: HashMap<Realm, BTreeMap<usize, Vec<SnapshotId>>>,
+    ends: HashMap<Namespace, BTreeMap<usize, Vec<SnapshotId>>>,
     bytes: u64,
 }
 
@@ -120,7 +122,7 @@ impl Index {
 
     /// The ids of those that are kept with their responses and are not trunks.
     pub(super) fn of_responses(&self) -> Vec<SnapshotId> {
-        let kept = |entry: &&Entry| entry.header.keep == Keep::WithResponse && !entry.is_trunk;
+        let kept = |entry: &&Entry| entry.header.keep == Retention::WithResponse && !entry.is_trunk;
         let entries = self.entries.values().filter(kept);
         entries.map(|entry| entry.header.id).collect()
     }
@@ -129,12 +131,12 @@ impl Index {
     /// those that are to build on them.
     pub(super) fn longest(
         &self,
-        realm: Realm,
+        realm: Namespace,
         tokens: &[TokenId],
         with_trunks: bool,
     ) -> Option<SnapshotId> {
         let ends = self.ends.get(&realm)?.range(..=tokens.len());
-        let (mut rolling, mut read, mut longest) = (Rolling::new(), 0, None);
+        let (mut rolling, mut read, mut longest) = (RollingHash::new(), 0, None);
         for (&end, ids) in ends {
             tokens[read..end].iter().for_each(|&id| rolling.push(id));
             read = end;
@@ -226,8 +228,8 @@ impl Index {
     /// Removes what was last used before a moment, and what was to be kept until now.
     pub(super) fn expire(&mut self, used_before_ms: i64, now_ms: i64) -> Vec<Change> {
         let outlived = |entry: &&Entry| match entry.header.keep {
-            Keep::UntilMs(until_ms) => until_ms <= now_ms && !entry.is_trunk,
-            Keep::WithResponse => false,
+            Retention::UntilMs(until_ms) => until_ms <= now_ms && !entry.is_trunk,
+            Retention::WithResponse => false,
         };
         let outlived = self.entries.values().filter(outlived);
         let outlived: Vec<SnapshotId> = outlived.map(|entry| entry.header.id).collect();

@@ -4,7 +4,7 @@ use std::{io, path::Path};
 
 use super::{
     SnapshotId,
-    folder::{Folder, Name, Opened},
+    dir::{Name, Opened, SnapshotDir},
 };
 
 /// What is in a folder.
@@ -24,7 +24,7 @@ pub struct Inspection {
 /// When the folder is there and cannot be read.
 pub fn inspect(path: &Path, deep: bool) -> io::Result<Inspection> {
     let mut inspection = Inspection::default();
-    for found in Folder::new(path.to_owned()).scan()? {
+    for found in SnapshotDir::new(path.to_owned()).scan()? {
         inspection.bytes += found.bytes;
         let checked = match found.name {
             Name::Snapshot { id, .. } => check(&found.path, id, deep),

@@ -5,17 +5,14 @@
 //! [`index`] which files there are and which go first, [`folder`] where they lie; one thread
 //! [writes](writer), a few [read](reader), and nobody waits for either but who wants what is read.
 
-mod counters;
-mod digest;
-mod folder;
-mod format;
+mod file;
 mod index;
 mod inspect;
-mod order;
-mod reader;
-mod thaw;
-mod writer;
+mod restore;
+mod save;
 
+mod dir;
+mod stats;
 #[cfg(test)]
 mod tests;
 
@@ -34,25 +31,23 @@ use std::{
 
 use sha2::{Digest as _, Sha256};
 
-pub use counters::{Dropped, SnapshotStats, smoothed};
 pub use inspect::{Inspection, inspect};
-pub use order::{Announced, Order};
-pub use thaw::{Piece, Thaw};
+pub use restore::plan::{KvChunk, RestorePlan};
+pub use save::request::{SaveRequest, SaveReservation};
+pub use stats::{SkipReason, SnapshotStats, smoothed};
 
-use self::{
-    counters::Counters,
-    digest::Realm,
-    folder::Folder,
-    index::{Change, Index},
-    reader::Read,
-    writer::Write,
-};
+use self::index::{Change, Index};
 use super::CacheScope;
 use crate::{
     clock::Clock,
     id::TokenId,
     model::exec::{KvFormat, KvLayout},
 };
+use dir::SnapshotDir;
+use file::hash::Namespace;
+use restore::reader::{self, RestoreJob};
+use save::writer::{self, Write};
+use stats::Counters;
 
 /// Names a snapshot: the bits of the id of the response whose turn it ends with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -66,7 +61,7 @@ impl fmt::Display for SnapshotId {
 
 /// How long a snapshot is kept, if it is used meanwhile and there is room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keep {
+pub enum Retention {
     /// As long as its response.
     WithResponse,
     /// Until this moment, in milliseconds since 1970.
@@ -111,12 +106,12 @@ pub struct ModelSnapshots {
 struct Handle {
     shared: Arc<Shared>,
     writes: SyncSender<Write>,
-    reads: SyncSender<Read>,
+    reads: SyncSender<RestoreJob>,
 }
 
 struct Shared {
     options: SnapshotOptions,
-    folder: Folder,
+    folder: SnapshotDir,
     /// Held by who changes files, and taken before `state`, so that files and index agree while nobody
     /// who only looks waits for the disk.
     disk: Mutex<()>,
@@ -149,7 +144,7 @@ impl Snapshots {
         let (writes, to_write) = writer::queue();
         let (reads, to_read) = reader::queue();
         let shared = Arc::new(Shared {
-            folder: Folder::new(options.folder.clone()),
+            folder: SnapshotDir::new(options.folder.clone()),
             options,
             disk: Mutex::default(),
             state: Mutex::default(),
@@ -249,24 +244,24 @@ impl Snapshots {
 impl ModelSnapshots {
     /// What of a prompt can be had from snapshots; at least its last token is left to be read.
     #[must_use]
-    pub fn find(&self, scope: CacheScope, prompt: &[TokenId]) -> Option<Thaw> {
+    pub fn find(&self, scope: CacheScope, prompt: &[TokenId]) -> Option<RestorePlan> {
         let (_, tokens) = prompt.split_last()?;
         let realm = self.realm(scope);
         let state = self.handle.shared.scanned_state();
         let id = state.index.longest(realm, tokens, false)?;
         let chain = state.index.chain(id);
-        Some(Thaw::new(&self.handle, realm, self.layout, &chain))
+        Some(RestorePlan::new(&self.handle, realm, self.layout, &chain))
     }
 
     /// Says that the turn of this response is about to end and that its snapshot will be wanted. To be
     /// called before anybody can delete the response.
     #[must_use]
-    pub fn announce(&self, id: SnapshotId, scope: CacheScope, keep: Keep) -> Announced {
-        Announced::new(self, id, scope, keep)
+    pub fn announce(&self, id: SnapshotId, scope: CacheScope, keep: Retention) -> SaveReservation {
+        SaveReservation::new(self, id, scope, keep)
     }
 
-    fn realm(&self, scope: CacheScope) -> Realm {
-        Realm {
+    fn realm(&self, scope: CacheScope) -> Namespace {
+        Namespace {
             model: self.model,
             scope,
         }

@@ -11,7 +11,7 @@ use super::*;
 use crate::{
     clock::SystemClock,
     limits,
-    model::exec::{FrozenKv, KvElementType},
+    model::exec::{KvElementType, KvExport},
 };
 
 mod chains;
@@ -28,7 +28,7 @@ const LAYOUT: KvLayout = KvLayout {
 fn format() -> KvFormat {
     KvFormat {
         layout: LAYOUT,
-        made_by: "a test".to_owned(),
+        compute_id: "a test".to_owned(),
     }
 }
 
@@ -49,7 +49,7 @@ fn made(tokens: &[TokenId]) -> Vec<u8> {
     bytes
 }
 
-impl FrozenKv for Made {
+impl KvExport for Made {
     fn write(&self, tokens: std::ops::Range<usize>, out: &mut Vec<u8>) {
         let width = LAYOUT.bytes_per_token();
         out.extend(&self.0[tokens.start * width..tokens.end * width]);
@@ -86,10 +86,10 @@ impl Shelf {
 
     /// Orders the snapshot of a turn.
     fn write(&self, id: u128, tokens: &[TokenId]) {
-        self.keep(id, tokens, Keep::WithResponse);
+        self.keep(id, tokens, Retention::WithResponse);
     }
 
-    fn keep(&self, id: u128, tokens: &[TokenId], keep: Keep) {
+    fn keep(&self, id: u128, tokens: &[TokenId], keep: Retention) {
         let announced = self.model.announce(SnapshotId(id), SCOPE, keep);
         if let Some(order) = announced.order(tokens.to_vec()) {
             assert_eq!((order.scope(), order.tokens()), (SCOPE, tokens));

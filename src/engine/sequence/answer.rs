@@ -7,12 +7,12 @@ use std::{
 
 use super::{Extended, Outcome, Sequence};
 use crate::{
-    engine::{Finish, GeneratedToken, TokenEvent, speculation::GUESS_MAX},
-    model::exec::KvMemory,
-    sampling::{Allowed, Choice, Workspace},
+    engine::{FinishReason, GeneratedToken, TokenEvent, ngram_draft::DRAFT_TOKENS_MAX},
+    model::exec::KvCache,
+    sampling::{Sampled, TokenMask, Workspace},
 };
 
-impl<K: KvMemory> Sequence<K> {
+impl<K: KvCache> Sequence<K> {
     /// Takes the logits after the last token back, if they wait for the constraint.
     pub(in crate::engine) fn take_waiting(&mut self) -> Option<Vec<f32>> {
         self.waiting.take()
@@ -31,7 +31,7 @@ impl<K: KvMemory> Sequence<K> {
         if guessed.is_empty() {
             let extended = self.choose(logits, context_length, (work, context));
             let chosen = usize::from(!matches!(extended, Extended::Waits));
-            self.guess_on(context_length);
+            self.draft_on(context_length);
             return Outcome {
                 extended,
                 chosen,
@@ -56,9 +56,9 @@ impl<K: KvMemory> Sequence<K> {
             kv.truncate(known + chosen - 1);
         }
         if let Some(guesser) = &mut self.guesser {
-            guesser.learn(guessed.len(), chosen - 1, self.tokens.len());
+            guesser.record_acceptance(guessed.len(), chosen - 1, self.tokens.len());
         }
-        self.guess_on(context_length);
+        self.draft_on(context_length);
         Outcome {
             extended,
             chosen,
@@ -68,12 +68,12 @@ impl<K: KvMemory> Sequence<K> {
 
     /// Guesses what comes next, no more than the answer and the context have room for beside the next
     /// token.
-    fn guess_on(&mut self, context_length: usize) {
+    fn draft_on(&mut self, context_length: usize) {
         if let Some(guesser) = &mut self.guesser {
             let len = self.tokens.len();
             let end = context_length.min(self.prompt_len + self.max_new_tokens);
-            let room = end.saturating_sub(len + 1).min(GUESS_MAX);
-            guesser.guess(&self.tokens, room, &mut self.guess);
+            let room = end.saturating_sub(len + 1).min(DRAFT_TOKENS_MAX);
+            guesser.draft(&self.tokens, room, &mut self.guess);
         }
     }
 
@@ -99,10 +99,10 @@ impl<K: KvMemory> Sequence<K> {
         self.events
             .emit(TokenEvent::Token(GeneratedToken::from(choice)));
         if self.tokens.len() - self.prompt_len >= self.max_new_tokens {
-            return Extended::Ended(Finish::MaxTokens);
+            return Extended::Ended(FinishReason::MaxTokens);
         }
         match self.tokens.len() >= context_length {
-            true => Extended::Ended(Finish::ContextFull),
+            true => Extended::Ended(FinishReason::ContextFull),
             false => Extended::GoesOn,
         }
     }
@@ -120,26 +120,26 @@ impl<K: KvMemory> Sequence<K> {
         left: usize,
         work: &mut Workspace,
         context: &mut Context<'_>,
-    ) -> Poll<Result<Choice, Finish>> {
+    ) -> Poll<Result<Sampled, FinishReason>> {
         let position = self.tokens.len() as u64;
         loop {
             let allowed = match &mut self.constraint {
-                None => Allowed::All,
-                Some(constraint) => match ready!(constraint.poll_allowed(left, context)) {
+                None => TokenMask::All,
+                Some(constraint) => match ready!(constraint.poll_mask(left, context)) {
                     Ok(allowed) => allowed,
-                    Err(error) => return Poll::Ready(Err(Finish::Failed(error.to_string()))),
+                    Err(error) => return Poll::Ready(Err(FinishReason::Failed(error.to_string()))),
                 },
             };
-            let choice = match self.sampler.choose_among(allowed, logits, position, work) {
+            let choice = match self.sampler.sample_masked(allowed, logits, position, work) {
                 Ok(choice) => choice,
-                Err(error) => return Poll::Ready(Err(Finish::Failed(error.to_string()))),
+                Err(error) => return Poll::Ready(Err(FinishReason::Failed(error.to_string()))),
             };
             if self.end_tokens.contains(&choice.id) {
-                return Poll::Ready(Err(Finish::EndToken(choice.id)));
+                return Poll::Ready(Err(FinishReason::EosToken(choice.id)));
             }
             let taken = match &mut self.constraint {
                 None => true,
-                Some(constraint) => ready!(constraint.poll_take(choice.id, left, context)),
+                Some(constraint) => ready!(constraint.poll_accept(choice.id, left, context)),
             };
             if taken {
                 return Poll::Ready(Ok(choice));

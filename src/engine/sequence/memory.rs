@@ -3,16 +3,16 @@
 use super::Sequence;
 use crate::{
     cache::PrefixCache,
-    engine::{TokenEvent, sharing::Member},
-    model::exec::KvMemory,
+    engine::{TokenEvent, prefix_sharing::Candidate},
+    model::exec::KvCache,
 };
 
-impl<K: KvMemory> Sequence<K> {
+impl<K: KvCache> Sequence<K> {
     /// What is known of it when beginnings are decided.
-    pub(in crate::engine) fn member(&self) -> Member<'_> {
+    pub(in crate::engine) fn candidate(&self) -> Candidate<'_> {
         let known = if self.accepted { 0 } else { self.known };
         let is_open = self.kv.is_none() && (self.evicted || !self.accepted);
-        Member {
+        Candidate {
             number: self.number,
             relatives: &self.relatives,
             cached: self.cached(),
@@ -34,7 +34,7 @@ impl<K: KvMemory> Sequence<K> {
         let before_thaw = self.before_thaw.unwrap_or(cached_tokens);
         self.events.emit(TokenEvent::Accepted {
             cached_tokens,
-            thawed_tokens: cached_tokens.saturating_sub(before_thaw),
+            restored_tokens: cached_tokens.saturating_sub(before_thaw),
         });
         cached_tokens
     }
@@ -75,7 +75,7 @@ impl<K: KvMemory> Sequence<K> {
     }
 
     /// Whether it has lost a memory and has none since.
-    pub(in crate::engine) fn is_evicted(&self) -> bool {
+    pub(in crate::engine) fn is_preempted(&self) -> bool {
         self.evicted
     }
 
@@ -92,7 +92,7 @@ impl<K: KvMemory> Sequence<K> {
     }
 
     /// Gives its memory back; it can be read again.
-    pub(in crate::engine) fn evict(&mut self) {
+    pub(in crate::engine) fn preempt(&mut self) {
         self.kv = None;
         self.pin = None;
         self.lease = None;

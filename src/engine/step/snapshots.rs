@@ -8,19 +8,19 @@ use std::{
     time::Duration,
 };
 
-use super::{Decision, Engine, Sequence};
+use super::{Action, Engine, Sequence};
 use crate::{
     cache::{
         CacheScope, Lease,
-        snapshot::{Order, Piece, smoothed},
+        snapshot::{KvChunk, SaveRequest, smoothed},
     },
-    engine::{Finish, sequence::Submission},
+    engine::{FinishReason, sequence::Submission},
     id::TokenId,
-    model::exec::{Executor, KvFormat, KvMemory},
+    model::exec::{Executor, KvCache, KvFormat},
 };
 
 /// Jobs whose prompts' beginning is being read.
-pub(super) struct Thawing<K> {
+pub(super) struct Restore<K> {
     /// At least one while anybody waits; those behind the first came while it was being read.
     submissions: Vec<Submission>,
     scope: CacheScope,
@@ -30,7 +30,7 @@ pub(super) struct Thawing<K> {
     kv: K,
     /// While it shares with a memory in the cache.
     _lease: Option<Lease>,
-    pieces: Receiver<Piece>,
+    pieces: Receiver<KvChunk>,
 }
 
 /// What became of one in a step.
@@ -46,9 +46,9 @@ enum Progress {
 /// Steps with fewer prompt tokens tell nothing of how long many take.
 const TIMED_TOKENS_MIN: usize = 32;
 
-impl<K> Thawing<K> {
+impl<K> Restore<K> {
     /// Reports how the jobs ended.
-    pub(super) fn finish(&mut self, finish: &Finish) {
+    pub(super) fn finish(&mut self, finish: &FinishReason) {
         for submission in &mut self.submissions {
             submission.events.finish(finish.clone());
         }
@@ -70,13 +70,13 @@ impl<E: Executor> Engine<E> {
 
     /// Hands over the keys and values of a sequence that has ended. The last token of an answer that was
     /// cut is not in memory.
-    pub(in crate::engine) fn freeze(&mut self, order: Order) {
+    pub(in crate::engine) fn save_snapshot(&mut self, order: SaveRequest) {
         self.retire_abandoned();
-        let kv = self.cache.look(order.scope(), order.tokens());
+        let kv = self.cache.peek(order.scope(), order.tokens());
         let kv = kv
             .map(|(kv, _)| kv)
             .filter(|kv| kv.len() + 1 >= order.tokens().len() && kv.len() > order.start());
-        let frozen = kv.and_then(|kv| Some((kv.frozen(order.start()..kv.len())?, kv.len())));
+        let frozen = kv.and_then(|kv| Some((kv.export(order.start()..kv.len())?, kv.len())));
         match frozen {
             Some((frozen, len)) => order.deliver(frozen, len),
             None => order.decline(),
@@ -85,18 +85,18 @@ impl<E: Executor> Engine<E> {
 
     /// Begins to read the beginning of a prompt from snapshots; gives the job back where that is not
     /// worth it.
-    pub(in crate::engine) fn begin_thaw(
+    pub(in crate::engine) fn start_restore(
         &mut self,
         mut submission: Submission,
     ) -> Option<Submission> {
-        let Some(thaw) = submission.job.thaw.take() else {
+        let Some(thaw) = submission.job.restore.take() else {
             return Some(submission);
         };
         let (scope, prompt) = (submission.job.cache_scope, &submission.job.prompt);
         let Some(beginning) = prompt.get(..thaw.len()) else {
             return Some(submission);
         };
-        let (kv, lease) = match self.cache.look(scope, beginning) {
+        let (kv, lease) = match self.cache.peek(scope, beginning) {
             Some((kv, lease)) => (kv, Some(lease)),
             None => (self.executor.new_kv(), None),
         };
@@ -106,7 +106,7 @@ impl<E: Executor> Engine<E> {
         if !thaw.pays(known, compute) {
             return Some(submission);
         }
-        let same = |thawing: &&mut Thawing<E::Kv>| {
+        let same = |thawing: &&mut Restore<E::Kv>| {
             thawing.scope == scope && thawing.tokens.starts_with(beginning)
         };
         if let Some(same) = self.thawing.iter_mut().find(same) {
@@ -125,7 +125,7 @@ impl<E: Executor> Engine<E> {
             return Some(submission);
         };
         submission.before_thaw = Some(known);
-        self.thawing.push(Thawing {
+        self.thawing.push(Restore {
             submissions: vec![submission],
             scope,
             tokens,
@@ -137,7 +137,7 @@ impl<E: Executor> Engine<E> {
     }
 
     /// Tokens that the prompts being read from snapshots have or will have in memory.
-    pub(super) fn thawing_tokens(&self) -> usize {
+    pub(super) fn restoring_tokens(&self) -> usize {
         self.thawing
             .iter()
             .map(|thawing| thawing.tokens.len())
@@ -147,7 +147,7 @@ impl<E: Executor> Engine<E> {
     /// Whether so many more tokens fit beside all that is held, and then into the cache.
     fn has_room(&self, tokens: usize) -> bool {
         let held: usize = self.sequences.iter().map(Sequence::held).sum();
-        let all = held + self.thawing_tokens() + tokens;
+        let all = held + self.restoring_tokens() + tokens;
         all <= self.limits.kv_tokens_max
             && tokens * self.executor.kv_bytes_per_token() <= self.cache.bytes_max()
     }
@@ -155,7 +155,7 @@ impl<E: Executor> Engine<E> {
     /// Takes in what has been read of snapshots: all where nobody runs, else a piece for each prompt.
     /// Prompts of which all is there become sequences. Where sequences have come to need the memory,
     /// the youngest prompts are read by the model after all. Returns whether anything happened.
-    pub(super) fn thaw(&mut self) -> bool {
+    pub(super) fn restore(&mut self) -> bool {
         let mut happened = false;
         while !self.thawing.is_empty() && !self.has_room(0) {
             let youngest = self.thawing.pop();
@@ -165,10 +165,10 @@ impl<E: Executor> Engine<E> {
         }
         let is_alone = self.sequences.is_empty();
         let mut thawing = std::mem::take(&mut self.thawing);
-        thawing.retain_mut(Thawing::is_wanted);
+        thawing.retain_mut(Restore::is_wanted);
         for mut thawing in thawing {
             match thawing.take_in(is_alone) {
-                Progress::Done => self.enter_thawed(thawing),
+                Progress::Done => self.enter_restored(thawing),
                 Progress::GoesOn => self.thawing.push(thawing),
                 Progress::Waits => {
                     self.thawing.push(thawing);
@@ -180,8 +180,8 @@ impl<E: Executor> Engine<E> {
         happened
     }
 
-    fn enter_thawed(&mut self, thawing: Thawing<E::Kv>) {
-        let Thawing {
+    fn enter_restored(&mut self, thawing: Restore<E::Kv>) {
+        let Restore {
             submissions,
             scope,
             tokens,
@@ -198,9 +198,9 @@ impl<E: Executor> Engine<E> {
     }
 
     /// Remembers how long prompts take to read.
-    pub(super) fn time(&mut self, plan: &[Decision], took: Duration) {
+    pub(super) fn time(&mut self, plan: &[Action], took: Duration) {
         let tokens = plan.iter().map(|decision| match *decision {
-            Decision::Run(tokens) if tokens > 1 => tokens,
+            Action::Run(tokens) if tokens > 1 => tokens,
             _ => 0,
         });
         let tokens: usize = tokens.sum();
@@ -213,7 +213,7 @@ impl<E: Executor> Engine<E> {
     }
 }
 
-impl<K: KvMemory> Thawing<K> {
+impl<K: KvCache> Restore<K> {
     /// Takes in one piece, or all that there are.
     fn take_in(&mut self, all: bool) -> Progress {
         let mut progress = Progress::Waits;
@@ -225,7 +225,7 @@ impl<K: KvMemory> Thawing<K> {
             };
             let room = self.tokens.len() - self.kv.len();
             let taken = match piece.tokens <= room {
-                true => self.kv.thaw(piece.tokens, &piece.bytes),
+                true => self.kv.import(piece.tokens, &piece.bytes),
                 false => break,
             };
             if let Err(error) = taken {

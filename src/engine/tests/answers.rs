@@ -12,7 +12,7 @@ async fn concurrent_jobs_get_their_own_answers() {
         let expected = (n * 7..n * 7 + 5).rev().collect();
         assert_eq!(
             read(stream).await,
-            (expected, Finish::EndToken(END)),
+            (expected, FinishReason::EosToken(END)),
             "job {n}"
         );
     }
@@ -22,23 +22,23 @@ async fn concurrent_jobs_get_their_own_answers() {
 async fn answers_end_where_they_must() {
     let engine = engine(EngineOptions::default(), echo().context_length(16));
     let run = |job| read(engine.submit(job).expect("a place"));
-    assert_eq!(run(job([7])).await, (vec![7], Finish::EndToken(END)));
+    assert_eq!(run(job([7])).await, (vec![7], FinishReason::EosToken(END)));
 
     let two = Job {
         max_new_tokens: 2,
         ..job([1, 2, 3])
     };
-    assert_eq!(run(two).await, (vec![3, 2], Finish::MaxTokens));
+    assert_eq!(run(two).await, (vec![3, 2], FinishReason::MaxTokens));
 
     let exact = Job {
         max_new_tokens: 3,
         ..job([1, 2, 3])
     };
-    assert_eq!(run(exact).await, (vec![3, 2, 1], Finish::MaxTokens));
+    assert_eq!(run(exact).await, (vec![3, 2, 1], FinishReason::MaxTokens));
 
     assert_eq!(
         run(job(0..10)).await,
-        ((4..10).rev().collect(), Finish::ContextFull)
+        ((4..10).rev().collect(), FinishReason::ContextFull)
     );
 
     let as_asked = Job {
@@ -47,7 +47,7 @@ async fn answers_end_where_they_must() {
     };
     assert_eq!(
         run(as_asked).await.1,
-        Finish::MaxTokens,
+        FinishReason::MaxTokens,
         "the caller's bound is named first"
     );
 
@@ -58,14 +58,14 @@ async fn answers_end_where_they_must() {
     };
     assert_eq!(
         run(endless).await,
-        (vec![2, 1, END, END, END], Finish::MaxTokens)
+        (vec![2, 1, END, END, END], FinishReason::MaxTokens)
     );
 
     let others = Job {
         end_tokens: [50, 2].into(),
         ..job([1, 2, 3])
     };
-    assert_eq!(run(others).await, (vec![3], Finish::EndToken(2)));
+    assert_eq!(run(others).await, (vec![3], FinishReason::EosToken(2)));
 }
 
 #[tokio::test]
@@ -111,11 +111,11 @@ fn noisy(seed: u32) -> Job {
         end_tokens: [0].into(),
         cache_scope: CacheScope::default(),
         cache_key: None,
-        thaw: None,
+        restore: None,
     }
 }
 
-async fn alone(seed: u32) -> (Vec<TokenId>, Finish) {
+async fn alone(seed: u32) -> (Vec<TokenId>, FinishReason) {
     let engine = start(EngineOptions::default(), || Ok(NoiseExecutor)).expect("a model");
     read(engine.submit(noisy(seed)).expect("a place")).await
 }
@@ -165,8 +165,14 @@ async fn a_job_joins_while_another_decodes() {
     settle(&engine, |stats| stats.steps == 4).await;
     let second = engine.submit(job([2])).expect("a place");
     release.send(()).expect("a held engine");
-    assert_eq!(read(first).await, (vec![1; 20], Finish::EndToken(END)));
-    assert_eq!(read(second).await, (vec![2; 20], Finish::EndToken(END)));
+    assert_eq!(
+        read(first).await,
+        (vec![1; 20], FinishReason::EosToken(END))
+    );
+    assert_eq!(
+        read(second).await,
+        (vec![2; 20], FinishReason::EosToken(END))
+    );
     let widths: Vec<_> = steps
         .lock()
         .expect("no panic")

@@ -47,7 +47,7 @@ async fn prompts_must_leave_room_for_an_answer() {
     };
     assert_eq!(refused(job([0, 1000])), unknown);
     let longest = engine.submit(job(0..15)).expect("a place");
-    assert_eq!(read(longest).await, (vec![14], Finish::ContextFull));
+    assert_eq!(read(longest).await, (vec![14], FinishReason::ContextFull));
 }
 
 #[tokio::test]
@@ -60,7 +60,7 @@ async fn the_memory_budget_bounds_the_context() {
     assert_eq!(engine.context_length(), 10);
     assert_eq!(engine.vocab_size(), VOCAB_SIZE);
     let stream = engine.submit(job(0..8)).expect("a place");
-    assert_eq!(read(stream).await, (vec![7, 6], Finish::ContextFull));
+    assert_eq!(read(stream).await, (vec![7, 6], FinishReason::ContextFull));
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn bounds_out_of_range_are_named() {
 async fn steps_and_memory_stay_within_their_bounds() {
     const KV_TOKENS: usize = 100;
     let (executor, steps) = recorded(echo());
-    let memories = executor.memories();
+    let memories = executor.live_caches();
     let options = EngineOptions {
         running_max: 4,
         step_prefill_tokens_max: 10,
@@ -123,7 +123,7 @@ async fn steps_and_memory_stay_within_their_bounds() {
         let expected: Vec<_> = (n..n + 3 + 5 * (n % 8)).rev().collect();
         assert_eq!(
             stream.await.expect("an answer"),
-            (expected, Finish::EndToken(END))
+            (expected, FinishReason::EosToken(END))
         );
     }
     for step in steps.lock().expect("no panic").iter() {

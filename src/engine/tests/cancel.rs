@@ -7,7 +7,7 @@ use super::*;
 #[tokio::test]
 async fn a_job_dropped_while_it_decodes_takes_part_in_no_further_step() {
     let (executor, release) = held_at(repeat(1000), 4);
-    let memories = executor.memories();
+    let memories = executor.live_caches();
     let engine = engine(EngineOptions::default(), executor);
     let stream = engine.submit(job([1, 2])).expect("a place");
     settle(&engine, |stats| stats.steps == 3).await;
@@ -55,7 +55,7 @@ async fn a_job_dropped_while_it_waits_never_runs() {
 #[tokio::test]
 async fn two_hundred_rounds_leave_nothing_behind() {
     let executor = repeat(1000);
-    let memories = executor.memories();
+    let memories = executor.live_caches();
     let options = EngineOptions {
         running_max: 3,
         waiting_max: 5,
@@ -84,7 +84,10 @@ async fn two_hundred_rounds_leave_nothing_behind() {
         .map(|n| engine.submit(job([n])).expect("every place is free"))
         .collect();
     for (n, stream) in (0..).zip(all) {
-        assert_eq!(read(stream).await, (vec![n; 1000], Finish::EndToken(END)));
+        assert_eq!(
+            read(stream).await,
+            (vec![n; 1000], FinishReason::EosToken(END))
+        );
     }
 }
 
@@ -101,7 +104,7 @@ async fn a_stalled_reader_pauses_its_own_job_only() {
         .map(|n| engine.submit(job([n])).expect("a place"))
         .collect();
     let before = settle(&engine, |stats| stats.generated_tokens >= 10).await;
-    let expected = (vec![3; 500], Finish::EndToken(END));
+    let expected = (vec![3; 500], FinishReason::EosToken(END));
     assert_eq!(
         read(engine.submit(job([3])).expect("a place")).await,
         expected
@@ -114,7 +117,10 @@ async fn a_stalled_reader_pauses_its_own_job_only() {
         "the stalled ones wait: {after:?}"
     );
     for (n, stream) in (1..).zip(stalled) {
-        assert_eq!(read(stream).await, (vec![n; 500], Finish::EndToken(END)));
+        assert_eq!(
+            read(stream).await,
+            (vec![n; 500], FinishReason::EosToken(END))
+        );
     }
 }
 
@@ -129,7 +135,10 @@ async fn a_stalled_job_gives_its_memory_to_one_that_runs() {
     let mut stalled = engine.submit(job(0..50)).expect("a place");
     settle(&engine, |stats| stats.generated_tokens >= 6).await;
     let running = engine.submit(job(50..110)).expect("a place");
-    assert_eq!(read(running).await, (vec![50; 30], Finish::EndToken(END)));
+    assert_eq!(
+        read(running).await,
+        (vec![50; 30], FinishReason::EosToken(END))
+    );
     let stats = settle(&engine, |stats| stats.waiting == 1).await;
     assert_eq!(stats.evictions, 1);
 
@@ -154,11 +163,14 @@ async fn a_stalled_job_gives_its_memory_to_one_that_runs() {
 #[tokio::test]
 async fn without_handles_the_engine_ends_after_its_jobs() {
     let executor = repeat(300);
-    let memories = executor.memories();
+    let memories = executor.live_caches();
     let engine = engine(EngineOptions::default(), executor);
     let stream = engine.submit(job([4])).expect("a place");
     drop(engine);
-    assert_eq!(read(stream).await, (vec![4; 300], Finish::EndToken(END)));
+    assert_eq!(
+        read(stream).await,
+        (vec![4; 300], FinishReason::EosToken(END))
+    );
     for _ in 0..2000 {
         if Arc::strong_count(&memories) == 1 {
             return;

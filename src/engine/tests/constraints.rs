@@ -6,13 +6,13 @@ use std::{
 };
 
 use super::*;
-use crate::sampling::{Allowed, Constraint, ConstraintError, TokenSet};
+use crate::sampling::{Constraint, ConstraintError, TokenBitmask, TokenMask};
 
 /// Allows some tokens, once the gate is open.
 #[derive(Debug)]
 struct Gated {
     gate: Gate,
-    set: TokenSet,
+    set: TokenBitmask,
     accepted: Arc<Mutex<Vec<TokenId>>>,
 }
 
@@ -35,20 +35,20 @@ impl Gate {
 }
 
 impl Constraint for Gated {
-    fn poll_allowed(
+    fn poll_mask(
         &mut self,
         _left: usize,
         context: &mut Context<'_>,
-    ) -> Poll<Result<Allowed<'_>, ConstraintError>> {
+    ) -> Poll<Result<TokenMask<'_>, ConstraintError>> {
         let mut state = self.gate.0.lock().expect("no panic");
         if !state.0 {
             state.1 = Some(context.waker().clone());
             return Poll::Pending;
         }
-        Poll::Ready(Ok(Allowed::Only(&self.set)))
+        Poll::Ready(Ok(TokenMask::Only(&self.set)))
     }
 
-    fn poll_take(&mut self, token: TokenId, _: usize, _: &mut Context<'_>) -> Poll<bool> {
+    fn poll_accept(&mut self, token: TokenId, _: usize, _: &mut Context<'_>) -> Poll<bool> {
         self.accepted.lock().expect("no panic").push(token);
         Poll::Ready(true)
     }
@@ -57,7 +57,7 @@ impl Constraint for Gated {
 /// Refuses a token once it has been chosen, with this many tokens left or fewer.
 #[derive(Debug)]
 struct Refusing {
-    set: TokenSet,
+    set: TokenBitmask,
     token: TokenId,
     within: usize,
     asked: Arc<Mutex<Vec<(TokenId, usize)>>>,
@@ -65,15 +65,20 @@ struct Refusing {
 }
 
 impl Constraint for Refusing {
-    fn poll_allowed(
+    fn poll_mask(
         &mut self,
         _left: usize,
         _: &mut Context<'_>,
-    ) -> Poll<Result<Allowed<'_>, ConstraintError>> {
-        Poll::Ready(Ok(Allowed::Only(&self.set)))
+    ) -> Poll<Result<TokenMask<'_>, ConstraintError>> {
+        Poll::Ready(Ok(TokenMask::Only(&self.set)))
     }
 
-    fn poll_take(&mut self, token: TokenId, left: usize, context: &mut Context<'_>) -> Poll<bool> {
+    fn poll_accept(
+        &mut self,
+        token: TokenId,
+        left: usize,
+        context: &mut Context<'_>,
+    ) -> Poll<bool> {
         if !std::mem::replace(&mut self.waits, true) {
             context.waker().wake_by_ref();
             return Poll::Pending;
@@ -88,13 +93,13 @@ impl Constraint for Refusing {
     }
 }
 
-fn set(tokens: impl IntoIterator<Item = TokenId>) -> TokenSet {
-    let mut set = TokenSet::of_words(vec![0; VOCAB_SIZE.div_ceil(32)]);
+fn set(tokens: impl IntoIterator<Item = TokenId>) -> TokenBitmask {
+    let mut set = TokenBitmask::of_words(vec![0; VOCAB_SIZE.div_ceil(32)]);
     tokens.into_iter().for_each(|token| set.insert(token));
     set
 }
 
-fn gated(gate: &Gate, set: TokenSet) -> (Job, Arc<Mutex<Vec<TokenId>>>) {
+fn gated(gate: &Gate, set: TokenBitmask) -> (Job, Arc<Mutex<Vec<TokenId>>>) {
     let accepted = Arc::default();
     let constraint = Gated {
         gate: gate.clone(),
@@ -119,7 +124,7 @@ async fn only_allowed_tokens_come() {
     let expected = vec![4, 2, 2, 2];
     assert_eq!(
         read(stream).await,
-        (expected.clone(), Finish::EndToken(END))
+        (expected.clone(), FinishReason::EosToken(END))
     );
     assert_eq!(*accepted.lock().expect("no panic"), expected);
 }
@@ -139,7 +144,7 @@ async fn one_that_is_not_ready_holds_up_nobody() {
     gate.open();
     assert_eq!(
         read_on(slow).await,
-        (vec![4, 3, 2, 1], Finish::EndToken(END))
+        (vec![4, 3, 2, 1], FinishReason::EosToken(END))
     );
     settle(&engine, is_idle).await;
 }
@@ -179,7 +184,7 @@ async fn what_waits_is_read_again_when_its_memory_is_taken() {
     gate.open();
     assert_eq!(
         read_on(slow).await,
-        (vec![4, 3, 2, 1], Finish::EndToken(END))
+        (vec![4, 3, 2, 1], FinishReason::EosToken(END))
     );
 }
 
@@ -200,7 +205,7 @@ async fn what_is_refused_is_chosen_no_more() {
         ..job([7])
     };
     let stream = engine.submit(job).expect("a place");
-    let expected = (vec![7, 7, 2, 2, 2], Finish::MaxTokens);
+    let expected = (vec![7, 7, 2, 2, 2], FinishReason::MaxTokens);
     assert_eq!(read(stream).await, expected);
     let expected = [(7, 5), (7, 4), (7, 3), (2, 3), (2, 2), (2, 1)];
     assert_eq!(*asked.lock().expect("no panic"), expected);

@@ -5,14 +5,14 @@ use super::{
     *,
 };
 
-fn failed(text: &str) -> Finish {
-    Finish::Failed(text.to_owned())
+fn failed(text: &str) -> FinishReason {
+    FinishReason::Failed(text.to_owned())
 }
 
 #[tokio::test]
 async fn a_step_that_fails_ends_its_jobs_and_the_engine_goes_on() {
     let (executor, release) = held_at(repeat(100).failing_at(3), 1);
-    let memories = executor.memories();
+    let memories = executor.live_caches();
     let engine = engine(EngineOptions::default(), executor);
     let submit = |n| engine.submit(job([n])).expect("a place");
     let streams: Vec<_> = (0..4).map(submit).collect();
@@ -24,7 +24,10 @@ async fn a_step_that_fails_ends_its_jobs_and_the_engine_goes_on() {
     }
     settle(&engine, is_idle).await;
     assert_eq!(memories.load(std::sync::atomic::Ordering::SeqCst), 0);
-    assert_eq!(read(submit(7)).await, (vec![7; 100], Finish::EndToken(END)));
+    assert_eq!(
+        read(submit(7)).await,
+        (vec![7; 100], FinishReason::EosToken(END))
+    );
 }
 
 #[tokio::test]
@@ -39,7 +42,10 @@ async fn a_job_outside_the_step_that_fails_is_untouched() {
     // Its two events leave too little room for a further step, so another job runs the fifth.
     let other = engine.submit(job([2])).expect("a place");
     assert_eq!(read(other).await.1, failed("step 5 fails by its script"));
-    assert_eq!(read(stalled).await, (vec![1; 100], Finish::EndToken(END)));
+    assert_eq!(
+        read(stalled).await,
+        (vec![1; 100], FinishReason::EosToken(END))
+    );
 }
 
 #[tokio::test]
@@ -54,7 +60,7 @@ async fn a_panic_ends_all_jobs_and_the_engine() {
     let streams: Vec<_> = (0..4).map(|n| submit(n).expect("a place")).collect();
     release.send(()).expect("a held engine");
     for stream in streams {
-        let Finish::Failed(text) = read(stream).await.1 else {
+        let FinishReason::Failed(text) = read(stream).await.1 else {
             panic!("not failed");
         };
         assert!(text.contains("step 3 panics by its script"), "{text}");
@@ -92,7 +98,7 @@ async fn logits_that_are_no_numbers_end_their_job_only() {
     let text = "the model's logits hold a value that is not a finite number";
     assert_eq!(read(bad).await, (vec![], failed(text)));
     let (tokens, finish) = read(good).await;
-    assert_eq!((tokens.len(), finish), (20, Finish::MaxTokens));
+    assert_eq!((tokens.len(), finish), (20, FinishReason::MaxTokens));
 }
 
 #[tokio::test]
@@ -119,7 +125,7 @@ async fn a_shutdown_lets_jobs_end_within_its_grace() {
     engine.shutdown(Duration::from_secs(60)).await;
     assert_eq!(submit(0).expect_err("no engine"), SubmitError::ShutDown);
     for (n, answer) in (0..).zip(reads) {
-        let expected = (vec![n; 200], Finish::EndToken(END));
+        let expected = (vec![n; 200], FinishReason::EosToken(END));
         assert_eq!(answer.await.expect("an answer"), expected);
     }
     engine.shutdown(Duration::MAX).await;
@@ -128,7 +134,7 @@ async fn a_shutdown_lets_jobs_end_within_its_grace() {
 #[tokio::test]
 async fn a_shutdown_cancels_what_outlasts_its_grace() {
     let executor = repeat(4000);
-    let memories = executor.memories();
+    let memories = executor.live_caches();
     let options = EngineOptions {
         running_max: 2,
         ..EngineOptions::default()
@@ -143,7 +149,7 @@ async fn a_shutdown_cancels_what_outlasts_its_grace() {
     assert_eq!(Arc::strong_count(&memories), 1, "the executor is gone");
     for (n, stream) in (0..).zip(streams) {
         let (tokens, finish) = read(stream).await;
-        assert_eq!(finish, Finish::Cancelled);
+        assert_eq!(finish, FinishReason::Cancelled);
         assert!(!tokens.is_empty() && tokens.iter().all(|&token| token == n));
     }
 }

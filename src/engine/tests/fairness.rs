@@ -32,8 +32,11 @@ async fn a_long_prompt_does_not_stall_those_that_decode() {
         .submit(job((0..3000).map(|n| n % 900)))
         .expect("a place");
     release.send(()).expect("a held engine");
-    assert_eq!(read(short).await, (vec![1; 50], Finish::EndToken(END)));
-    assert_eq!(read(long).await, (vec![0; 50], Finish::EndToken(END)));
+    assert_eq!(
+        read(short).await,
+        (vec![1; 50], FinishReason::EosToken(END))
+    );
+    assert_eq!(read(long).await, (vec![0; 50], FinishReason::EosToken(END)));
 
     let steps = steps.lock().expect("no panic");
     let reading = steps

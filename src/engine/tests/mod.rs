@@ -59,7 +59,7 @@ fn job(prompt: impl IntoIterator<Item = TokenId>) -> Job {
         end_tokens: [END].into(),
         cache_scope: CacheScope::default(),
         cache_key: None,
-        thaw: None,
+        restore: None,
     }
 }
 
@@ -73,7 +73,7 @@ fn copy_of(job: &Job) -> Job {
         end_tokens: Arc::clone(&job.end_tokens),
         cache_scope: job.cache_scope,
         cache_key: job.cache_key,
-        thaw: None,
+        restore: None,
     }
 }
 
@@ -86,7 +86,7 @@ async fn next(stream: &mut TokenStream) -> Option<TokenEvent> {
 }
 
 /// Reads to the end: the tokens and how the job ended. Checks the order of events.
-async fn read(mut stream: TokenStream) -> (Vec<TokenId>, Finish) {
+async fn read(mut stream: TokenStream) -> (Vec<TokenId>, FinishReason) {
     accepted(&mut stream).await;
     read_on(stream).await
 }
@@ -100,7 +100,7 @@ async fn accepted(stream: &mut TokenStream) -> usize {
 }
 
 /// Reads what follows the first event.
-async fn read_on(mut stream: TokenStream) -> (Vec<TokenId>, Finish) {
+async fn read_on(mut stream: TokenStream) -> (Vec<TokenId>, FinishReason) {
     let mut tokens = Vec::new();
     while let Some(event) = next(&mut stream).await {
         match event {

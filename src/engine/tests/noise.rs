@@ -6,7 +6,7 @@ use std::{cell::RefCell, ops::Range, rc::Rc};
 use crate::{
     id::TokenId,
     model::exec::{
-        ExecError, Executor, FrozenKv, KvElementType, KvFormat, KvLayout, KvMemory, Slot,
+        ExecError, Executor, KvCache, KvElementType, KvExport, KvFormat, KvLayout, Slot,
     },
 };
 
@@ -44,7 +44,7 @@ impl NoiseKv {
     }
 }
 
-impl KvMemory for NoiseKv {
+impl KvCache for NoiseKv {
     fn len(&self) -> usize {
         self.len
     }
@@ -61,14 +61,14 @@ impl KvMemory for NoiseKv {
         }
     }
 
-    fn frozen(&self, tokens: Range<usize>) -> Option<Box<dyn FrozenKv>> {
+    fn export(&self, tokens: Range<usize>) -> Option<Box<dyn KvExport>> {
         Some(Box::new(FrozenTokens {
             first: tokens.start,
             tokens: self.tokens()[tokens].to_vec(),
         }))
     }
 
-    fn thaw(&mut self, tokens: usize, bytes: &[u8]) -> Result<(), ExecError> {
+    fn import(&mut self, tokens: usize, bytes: &[u8]) -> Result<(), ExecError> {
         let read: Vec<TokenId> = bytes.chunks_exact(8).map(token_of).collect();
         assert_eq!((read.len(), bytes.len()), (tokens, 8 * tokens));
         self.extend(&read);
@@ -82,7 +82,7 @@ struct FrozenTokens {
     tokens: Vec<TokenId>,
 }
 
-impl FrozenKv for FrozenTokens {
+impl KvExport for FrozenTokens {
     fn write(&self, tokens: Range<usize>, out: &mut Vec<u8>) {
         for token in &self.tokens[tokens.start - self.first..tokens.end - self.first] {
             out.extend((token / 8).to_le_bytes());
@@ -129,7 +129,7 @@ impl Executor for NoiseExecutor {
                 head_dim: 1,
                 element: KvElementType::F32,
             },
-            made_by: "noise".to_owned(),
+            compute_id: "noise".to_owned(),
         })
     }
 
@@ -145,7 +145,7 @@ impl Executor for NoiseExecutor {
             }
             if !slot.tokens.contains(&OMITTED) {
                 let tokens = slot.kv.tokens();
-                let wanted = tokens.len().saturating_sub(slot.wanted)..tokens.len();
+                let wanted = tokens.len().saturating_sub(slot.logit_rows)..tokens.len();
                 wanted.for_each(|last| logits.extend(row(&tokens[..=last])));
             }
         }

@@ -30,7 +30,10 @@ async fn a_continued_conversation_is_not_read_again() {
     let (cached, stream) = submit(&engine, second).await;
     assert_eq!(cached, 20);
     let expected = [6, 5].into_iter().chain(whole.into_iter().rev()).collect();
-    assert_eq!(read_on(stream).await, (expected, Finish::EndToken(END)));
+    assert_eq!(
+        read_on(stream).await,
+        (expected, FinishReason::EosToken(END))
+    );
 
     let begins: Vec<_> = steps
         .lock()
@@ -125,13 +128,13 @@ async fn a_job_that_was_dropped_leaves_what_was_read() {
 #[tokio::test]
 async fn a_step_that_fails_leaves_nothing_to_reuse() {
     let executor = repeat(3).failing_at(5);
-    let memories = executor.memories();
+    let memories = executor.live_caches();
     let engine = engine(EngineOptions::default(), executor);
     assert_eq!(submit_and_read(&engine, job(0..9)).await.0, 0);
     // The fifth step is the first that extends what the first job left.
     let (cached, stream) = submit(&engine, job(0..20)).await;
     assert_eq!(cached, 9);
-    assert!(matches!(read_on(stream).await.1, Finish::Failed(_)));
+    assert!(matches!(read_on(stream).await.1, FinishReason::Failed(_)));
     // Counted once the step is over.
     settle(&engine, |stats| stats.steps == 5).await;
     assert_eq!(memories.load(Ordering::SeqCst), 0);
@@ -151,7 +154,7 @@ async fn a_step_that_fails_takes_the_prefix_of_one_that_waits() {
     let mut waiting = engine.submit(job(0..30)).expect("a place");
     release.send(()).expect("a held engine");
     assert_eq!(accepted(&mut waiting).await, 9);
-    assert!(matches!(read(failing).await.1, Finish::Failed(_)));
+    assert!(matches!(read(failing).await.1, FinishReason::Failed(_)));
     assert_eq!(read_on(waiting).await.0, [0; 3]);
     assert_eq!(engine.stats().prefilled_tokens, 9 + 11 + 30);
 }
@@ -277,7 +280,7 @@ pub(super) fn drawn(draws: &mut Draws, known: &[Vec<TokenId>]) -> Job {
 }
 
 /// What a job answers in an engine that has never had another.
-pub(super) async fn cold(job: Job) -> (Vec<TokenId>, Finish) {
+pub(super) async fn cold(job: Job) -> (Vec<TokenId>, FinishReason) {
     let options = EngineOptions {
         cache_bytes_max: 0,
         ..EngineOptions::default()
@@ -287,7 +290,7 @@ pub(super) async fn cold(job: Job) -> (Vec<TokenId>, Finish) {
 }
 
 /// Jobs and those who read their answers.
-pub(super) type Running = Vec<(Job, JoinHandle<(Vec<TokenId>, Finish)>)>;
+pub(super) type Running = Vec<(Job, JoinHandle<(Vec<TokenId>, FinishReason)>)>;
 
 /// Waits for answers, which must be those that the jobs get alone and without a cache.
 pub(super) async fn check(running: Running, place: &str) {

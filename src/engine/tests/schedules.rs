@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use crate::engine::scheduler::{Decision, Limits, View, plan};
+use crate::engine::scheduler::{Action, SequenceView, StepLimits, plan};
 
 /// Events that a simulated reader's channel holds.
 const CHANNEL: usize = 8;
@@ -23,9 +23,9 @@ struct Simulated {
 }
 
 impl Simulated {
-    fn view(&self) -> View {
+    fn view(&self) -> SequenceView {
         let room = if self.held == 0 { CHANNEL / 2 } else { 2 };
-        View {
+        SequenceView {
             tokens: self.prompt + self.generated,
             cached: self.cached,
             held: self.held,
@@ -35,15 +35,15 @@ impl Simulated {
         }
     }
 
-    fn apply(&mut self, step: usize, decision: Decision) {
+    fn apply(&mut self, step: usize, decision: Action) {
         match decision {
-            Decision::Run(tokens) => {
+            Action::Run(tokens) => {
                 // Guesses are wrong here.
                 self.cached += tokens.min(self.prompt + self.generated - self.cached);
                 self.held = self.cached;
             }
-            Decision::Keep => {}
-            Decision::Evict => (self.cached, self.held) = (0, 0),
+            Action::Keep => {}
+            Action::Preempt => (self.cached, self.held) = (0, 0),
         }
         if self.cached == self.prompt + self.generated {
             self.generated += 1;
@@ -55,12 +55,16 @@ impl Simulated {
     }
 }
 
-fn check_plan(limits: &Limits, views: &[View], plan: &[Decision]) -> Result<(), TestCaseError> {
+fn check_plan(
+    limits: &StepLimits,
+    views: &[SequenceView],
+    plan: &[Action],
+) -> Result<(), TestCaseError> {
     prop_assert_eq!(plan.len(), views.len());
     let (mut running, mut reading, mut held) = (0, 0, 0);
     for (view, decision) in views.iter().zip(plan) {
         match *decision {
-            Decision::Run(tokens) => {
+            Action::Run(tokens) => {
                 let pending = view.tokens - view.cached;
                 let most = if pending == 1 {
                     1 + view.guessed
@@ -76,8 +80,8 @@ fn check_plan(limits: &Limits, views: &[View], plan: &[Decision]) -> Result<(), 
                 };
                 held += view.cached + tokens;
             }
-            Decision::Keep => held += view.held,
-            Decision::Evict => prop_assert!(view.held > 0, "nothing to evict"),
+            Action::Keep => held += view.held,
+            Action::Preempt => prop_assert!(view.held > 0, "nothing to evict"),
         }
     }
     prop_assert!(running <= limits.running_max);
@@ -85,7 +89,7 @@ fn check_plan(limits: &Limits, views: &[View], plan: &[Decision]) -> Result<(), 
     prop_assert!(held <= limits.kv_tokens_max);
     if let Some(oldest) = views.iter().position(|view| view.ready) {
         prop_assert!(
-            matches!(plan[oldest], Decision::Run(_)),
+            matches!(plan[oldest], Action::Run(_)),
             "the oldest ready one runs"
         );
     }
@@ -93,7 +97,7 @@ fn check_plan(limits: &Limits, views: &[View], plan: &[Decision]) -> Result<(), 
 }
 
 /// Runs until all jobs have ended; returns the number of steps.
-fn simulate(limits: &Limits, jobs: &[Simulated]) -> Result<usize, TestCaseError> {
+fn simulate(limits: &StepLimits, jobs: &[Simulated]) -> Result<usize, TestCaseError> {
     let mut jobs = jobs.to_vec();
     jobs.sort_by_key(|job| job.arrives_at);
     let longest_wait = jobs.last().map_or(0, |job| job.arrives_at);
@@ -105,7 +109,7 @@ fn simulate(limits: &Limits, jobs: &[Simulated]) -> Result<usize, TestCaseError>
     for step in 0.. {
         prop_assert!(step <= longest_wait + work, "some job never ends");
         let present = jobs.partition_point(|job| job.arrives_at <= step);
-        let views: Vec<View> = jobs[..present].iter().map(Simulated::view).collect();
+        let views: Vec<SequenceView> = jobs[..present].iter().map(Simulated::view).collect();
         let decisions = plan(limits, &views);
         check_plan(limits, &views, &decisions)?;
         jobs.iter_mut()
@@ -153,7 +157,7 @@ proptest! {
         // The longest job just fits.
         kv_tokens_max in 100usize..300,
     ) {
-        simulate(&Limits { running_max, prefill_tokens_max, kv_tokens_max }, &jobs)?;
+        simulate(&StepLimits { running_max, prefill_tokens_max, kv_tokens_max }, &jobs)?;
     }
 
     #[test]
@@ -161,12 +165,12 @@ proptest! {
         jobs in prop::collection::vec(simulated(), 1..20),
         running_max in 1usize..6,
     ) {
-        let limits = Limits { running_max, prefill_tokens_max: 16, kv_tokens_max: 20_000 };
-        let views: Vec<View> = jobs.iter().map(|job| View {
+        let limits = StepLimits { running_max, prefill_tokens_max: 16, kv_tokens_max: 20_000 };
+        let views: Vec<SequenceView> = jobs.iter().map(|job| SequenceView {
             cached: job.prompt / 2,
             held: job.prompt / 2,
             ..job.view()
         }).collect();
-        prop_assert!(!plan(&limits, &views).contains(&Decision::Evict));
+        prop_assert!(!plan(&limits, &views).contains(&Action::Preempt));
     }
 }

@@ -22,7 +22,7 @@ fn prompt(shared: u32, number: u32) -> Job {
 /// Reads a job of [`last`]; how many tokens of its prompt were cached.
 async fn read_last(mut stream: TokenStream, number: u32) -> usize {
     let cached = accepted(&mut stream).await;
-    let answer = (vec![number; 3], Finish::EndToken(END));
+    let answer = (vec![number; 3], FinishReason::EosToken(END));
     assert_eq!(read_on(stream).await, answer);
     cached
 }
@@ -105,7 +105,7 @@ async fn when_the_one_that_reads_fails_the_next_reads_all() {
     settle(&engine, |stats| stats.steps == 2).await;
     let others = [2, 3].map(|n| engine.submit(prompt(5000, n)).expect("a place"));
     release.send(()).expect("a held engine");
-    assert!(matches!(read(first).await.1, Finish::Failed(_)));
+    assert!(matches!(read(first).await.1, FinishReason::Failed(_)));
     let mut cached = Vec::new();
     for (n, stream) in (2..).zip(others) {
         cached.push(read_last(stream, n).await);

@@ -8,7 +8,7 @@ use super::{
     *,
 };
 use crate::{
-    cache::snapshot::{Keep, ModelSnapshots, SnapshotId, SnapshotOptions, Snapshots},
+    cache::snapshot::{ModelSnapshots, Retention, SnapshotId, SnapshotOptions, Snapshots},
     clock::SystemClock,
 };
 
@@ -46,7 +46,7 @@ impl Warm {
     /// The same job with what there is of its prompt.
     fn thawing(&self, job: Job) -> Job {
         Job {
-            thaw: self.model.find(job.cache_scope, &job.prompt),
+            restore: self.model.find(job.cache_scope, &job.prompt),
             ..job
         }
     }
@@ -62,9 +62,9 @@ impl Warm {
     fn freeze(&self, id: u128, scope: CacheScope, tokens: Vec<TokenId>) {
         let announced = self
             .model
-            .announce(SnapshotId(id), scope, Keep::WithResponse);
+            .announce(SnapshotId(id), scope, Retention::WithResponse);
         if let Some(order) = announced.order(tokens) {
-            self.engine.freeze(order);
+            self.engine.save_snapshot(order);
         }
     }
 
@@ -87,7 +87,7 @@ async fn warmth(stream: &mut TokenStream) -> (usize, usize) {
     match next(stream).await {
         Some(TokenEvent::Accepted {
             cached_tokens,
-            thawed_tokens,
+            restored_tokens: thawed_tokens,
         }) => (cached_tokens, thawed_tokens),
         other => panic!("not accepted first: {other:?}"),
     }
@@ -148,11 +148,11 @@ async fn a_reader_that_goes_frees_its_place_and_the_engine_stops_in_order() {
     let folder = tempfile::tempdir().expect("a folder");
     leave(folder.path(), (0..300).collect()).await;
     let executor = repeat(1);
-    let memories = executor.memories();
+    let memories = executor.live_caches();
     let after = Warm::over(folder.path(), executor);
     for _ in 0..50 {
         let job = after.thawing(job((0..300).chain([1])));
-        assert!(job.thaw.is_some());
+        assert!(job.restore.is_some());
         drop(after.engine.submit(job).expect("a place"));
     }
     settle(&after.engine, is_idle).await;
@@ -182,7 +182,7 @@ async fn a_memory_that_has_gone_has_no_snapshot() {
     let all = warm.all.clone();
     warm.close().await;
     assert_eq!(
-        (all.stats().written, all.stats().dropped.iter().sum::<u64>()),
+        (all.stats().written, all.stats().skipped.iter().sum::<u64>()),
         (0, 1)
     );
 }

@@ -29,12 +29,15 @@ async fn what_copies_its_prompt_takes_few_steps() {
         };
         let engine = engine(options, copying());
         let stream = engine.submit(job(prompt.clone())).expect("a place");
-        assert_eq!(read(stream).await, (prompt.clone(), Finish::EndToken(END)));
+        assert_eq!(
+            read(stream).await,
+            (prompt.clone(), FinishReason::EosToken(END))
+        );
         let stats = settle(&engine, is_idle).await;
         assert_eq!(stats.generated_tokens, 201);
         assert_eq!(stats.prefilled_tokens, 200);
         assert_eq!(stats.cache.bytes, 400 * 16, "no guess is left in memory");
-        assert_eq!(stats.steps + stats.guessed_right_tokens, 201);
+        assert_eq!(stats.steps + stats.accepted_tokens, 201);
         steps.push(stats.steps);
     }
     // Three tokens until there is something to go by, then eight a step.
@@ -51,7 +54,7 @@ async fn answers_end_where_they_would_without_guesses() {
             ..job(prompt.clone())
         };
         let stream = engine.submit(job).expect("a place");
-        let expected = (prompt[..max].to_vec(), Finish::MaxTokens);
+        let expected = (prompt[..max].to_vec(), FinishReason::MaxTokens);
         assert_eq!(read(stream).await, expected, "{max} tokens");
     }
     for context in [81, 82, 90, 95, 120, 159, 160, 161] {
@@ -60,8 +63,8 @@ async fn answers_end_where_they_would_without_guesses() {
         let stream = engine.submit(job(prompt.clone())).expect("a place");
         let room = context - 80;
         let expected = match prompt.get(..room) {
-            Some(cut) => (cut.to_vec(), Finish::ContextFull),
-            None => (prompt.clone(), Finish::EndToken(END)),
+            Some(cut) => (cut.to_vec(), FinishReason::ContextFull),
+            None => (prompt.clone(), FinishReason::EosToken(END)),
         };
         assert_eq!(read(stream).await, expected, "a context of {context}");
     }
@@ -78,7 +81,7 @@ async fn a_reader_that_does_not_keep_up_loses_nothing() {
         let prompt: Vec<TokenId> = (0..60).collect();
         let stream = engine.submit(job(prompt.clone())).expect("a place");
         tokio::time::sleep(Duration::from_millis(20)).await;
-        assert_eq!(read(stream).await, (prompt, Finish::EndToken(END)));
+        assert_eq!(read(stream).await, (prompt, FinishReason::EosToken(END)));
     }
 }
 
@@ -144,8 +147,8 @@ async fn guesses_never_change_an_answer() {
             break;
         }
         let stats = history(seed).await;
-        sums.0 += stats.guessed_right_tokens;
-        sums.1 += stats.guessed_tokens - stats.guessed_right_tokens;
+        sums.0 += stats.accepted_tokens;
+        sums.1 += stats.drafted_tokens - stats.accepted_tokens;
         sums.2 += stats.evictions;
     }
     assert!(

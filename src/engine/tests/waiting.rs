@@ -8,7 +8,7 @@ fn one_at_a_time() -> EngineOptions {
     EngineOptions {
         running_max: 1,
         waiting_max: 2,
-        wait_max: Some(WAIT_MAX),
+        queue_timeout: Some(WAIT_MAX),
         ..EngineOptions::default()
     }
 }
@@ -22,7 +22,7 @@ async fn a_job_that_waits_too_long_ends_and_gives_its_place_back() {
     let waiting = [2, 3].map(|n| engine.submit(job([n])).expect("a place"));
     for stream in waiting {
         let begun = std::time::Instant::now();
-        assert_eq!(refused(stream).await, Finish::Overdue);
+        assert_eq!(refused(stream).await, FinishReason::QueueTimeout);
         assert!(
             begun.elapsed() < Duration::from_secs(30),
             "at once when overdue"
@@ -36,7 +36,7 @@ async fn a_job_that_waits_too_long_ends_and_gives_its_place_back() {
 }
 
 /// Reads how a job ended that gave no token. Whether it was accepted depends on when it was looked at.
-async fn refused(mut stream: TokenStream) -> Finish {
+async fn refused(mut stream: TokenStream) -> FinishReason {
     loop {
         match next(&mut stream).await {
             Some(TokenEvent::Accepted { .. }) => {}
@@ -68,6 +68,6 @@ async fn a_job_whose_time_has_passed_when_it_is_looked_at_is_not_begun() {
     let late = engine.submit(job([2])).expect("a place");
     tokio::time::sleep(2 * WAIT_MAX).await;
     release.send(()).expect("a held engine");
-    assert_eq!(refused(late).await, Finish::Overdue);
-    assert_eq!(read(held).await, (vec![1; 3], Finish::EndToken(END)));
+    assert_eq!(refused(late).await, FinishReason::QueueTimeout);
+    assert_eq!(read(held).await, (vec![1; 3], FinishReason::EosToken(END)));
 }

@@ -1,15 +1,15 @@
 //! Arguments that stand between tags, each for itself: what a schema says of them → rules.
 
-mod notation;
-mod sequence;
+mod gemma;
+mod optional;
 mod value;
 
-use sequence::{NOTHING, Sequence};
+use optional::{NOTHING, OptionalSequence};
 use serde_json::{Map, Value};
 use value::ArgumentValue;
 
-use super::{Form, GrammarError, rules::Rules};
-use crate::dialect::{ArgumentTags, Wrapper};
+use super::{GrammarError, ValueGrammar, builder::GrammarBuilder};
+use crate::output_parser::{ArgumentTags, CallTemplate};
 
 /// Any key, as rules write it.
 const KEY: &str = "/[A-Za-z_][A-Za-z0-9_.-]{0,63}/";
@@ -32,11 +32,11 @@ struct Argument {
 
 impl Tagged {
     /// The arguments that a JSON object of this form has.
-    pub(super) fn of(form: &Form, tags: ArgumentTags) -> Self {
+    pub(super) fn of(form: &ValueGrammar, tags: ArgumentTags) -> Self {
         let none = Map::new();
         let schema = match form {
-            Form::Schema(Value::Object(schema)) => schema,
-            Form::Keyed(key, text) => {
+            ValueGrammar::Schema(Value::Object(schema)) => schema,
+            ValueGrammar::Keyed(key, text) => {
                 let argument = Argument {
                     key: key.clone(),
                     is_required: true,
@@ -74,14 +74,14 @@ impl Tagged {
     }
 
     /// Adds the rules of the arguments; returns how other rules name them.
-    pub(super) fn rules(&self, rules: &mut Rules<'_>) -> Result<String, GrammarError> {
+    pub(super) fn rules(&self, rules: &mut GrammarBuilder<'_>) -> Result<String, GrammarError> {
         let between = match self.tags.between {
             "" => NOTHING.to_owned(),
             text => rules.literal(text),
         };
         let mut arguments = Vec::new();
         for argument in &self.arguments {
-            if argument.key.contains(Wrapper::ID) {
+            if argument.key.contains(CallTemplate::ID) {
                 return Err(GrammarError::whole("a key cannot be written"));
             }
             let key = rules.literal(&argument.key);
@@ -92,7 +92,7 @@ impl Tagged {
             true => Some(self.argument(KEY, &ArgumentValue::any(self.tags.texts), rules)?),
             false => None,
         };
-        let sequence = Sequence {
+        let sequence = OptionalSequence {
             between: &between,
             any: any.as_deref(),
         };
@@ -104,7 +104,7 @@ impl Tagged {
         &self,
         key: &str,
         value: &ArgumentValue,
-        rules: &mut Rules<'_>,
+        rules: &mut GrammarBuilder<'_>,
     ) -> Result<String, GrammarError> {
         let tags = &self.tags;
         let before_value = match value.is_text() {

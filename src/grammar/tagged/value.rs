@@ -3,15 +3,15 @@
 use llguidance::{api::GrammarWithLexer, regex_to_lark};
 use serde_json::{Map, Value, json};
 
-use super::notation;
+use super::gemma;
 use crate::{
-    dialect::{ArgumentTags, Kinds, Texts},
     grammar::{
-        Form, GrammarError, TextForm,
-        quoted::{self, Writing},
-        regular::Terminals,
-        rules::Rules,
+        GrammarError, TextGrammar, ValueGrammar,
+        builder::GrammarBuilder,
+        json::escape::{self, Writing},
+        lark::Terminals,
     },
+    output_parser::{ArgumentTags, Kinds, Texts},
 };
 
 /// Where a schema keeps what its parts refer to.
@@ -23,7 +23,7 @@ pub(super) enum ArgumentValue {
     /// A text of which the schema says this.
     Text(Bounds),
     /// A text of this form.
-    Formed(TextForm),
+    Formed(TextGrammar),
     /// One of these texts.
     OneOf(Vec<String>),
     /// JSON that this schema admits.
@@ -94,14 +94,14 @@ impl ArgumentValue {
     pub(super) fn rules(
         &self,
         tags: &ArgumentTags,
-        rules: &mut Rules<'_>,
+        rules: &mut GrammarBuilder<'_>,
     ) -> Result<String, GrammarError> {
         let after = rules.literal(tags.after_value);
         Ok(match self {
             Self::Json(schema) => {
                 let value = match tags.texts {
-                    Texts::Marked(marker) => notation::value(schema, marker, rules)?,
-                    _ => rules.form(&Form::Schema(schema.clone()))?,
+                    Texts::Marked(marker) => gemma::value(schema, marker, rules)?,
+                    _ => rules.form(&ValueGrammar::Schema(schema.clone()))?,
                 };
                 format!("{value} {after}")
             }
@@ -152,7 +152,12 @@ fn written(text: &str, texts: Texts) -> String {
 }
 
 /// A text of a form, or any, with what comes after it.
-pub(super) fn text(form: Option<&str>, texts: Texts, after: &str, rules: &mut Rules<'_>) -> String {
+pub(super) fn text(
+    form: Option<&str>,
+    texts: Texts,
+    after: &str,
+    rules: &mut GrammarBuilder<'_>,
+) -> String {
     match form {
         Some(form) => ended(form, texts, after, rules),
         None if texts == Texts::Cdata => ended(ANY, texts, after, rules),
@@ -160,7 +165,7 @@ pub(super) fn text(form: Option<&str>, texts: Texts, after: &str, rules: &mut Ru
     }
 }
 
-fn ended(form: &str, texts: Texts, after: &str, rules: &mut Rules<'_>) -> String {
+fn ended(form: &str, texts: Texts, after: &str, rules: &mut GrammarBuilder<'_>) -> String {
     let [open, close] = Texts::CDATA.map(|text| Value::from(text).to_string());
     let text = match texts {
         Texts::Cdata => format!(
@@ -189,7 +194,7 @@ fn without(terminal: &str, text: &str) -> String {
     format!("(({terminal}) & ~({ANY} {text} {ANY}))")
 }
 
-fn any_text(after: &str, rules: &mut Rules<'_>) -> String {
+fn any_text(after: &str, rules: &mut GrammarBuilder<'_>) -> String {
     // Control tokens end a text, as it has none; other ends are looked for.
     match rules.has_control(after) {
         true => {
@@ -229,8 +234,8 @@ impl Bounds {
         if let Some(pattern) = &self.pattern {
             // In a schema's patterns these classes are of ASCII.
             let pattern = regex_to_lark(pattern, "dw");
-            let found = quoted::found(quoted::parsed(&pattern)?);
-            terminals.push(quoted::source(found, Writing::Bare)?);
+            let found = escape::found(escape::parsed(&pattern)?);
+            terminals.push(escape::source(found, Writing::Bare)?);
         }
         if self.min > 0 || self.max.is_some() {
             let max = self.max.map(|max| max.to_string()).unwrap_or_default();

@@ -3,10 +3,10 @@
 use serde_json::json;
 
 use super::{HERMES, ROOM, Verdict, allowed, grammars, run, schema, tokenizer, verdict};
-use crate::grammar::{Calls, Form, Shape, Spec, Start};
+use crate::grammar::{GrammarSpec, Shape, StartAt, ToolCallGrammar, ValueGrammar};
 
-fn integers(start: Start) -> Spec {
-    Spec {
+fn integers(start: StartAt) -> GrammarSpec {
+    GrammarSpec {
         start,
         ..schema(
             &json!({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}),
@@ -18,10 +18,10 @@ fn integers(start: Start) -> Spec {
 fn an_end_token_is_all_that_follows_the_whole() {
     let grammars = grammars();
     let mut constraint = grammars
-        .constraint(&integers(Start::Now))
+        .constraint(&integers(StartAt::Immediately))
         .expect("a grammar");
     assert_eq!(run(&mut *constraint, "{\"a\": 1}"), Verdict::Whole);
-    let mut ends = tokenizer().end_tokens();
+    let mut ends = tokenizer().eos_tokens();
     ends.sort_unstable();
     let set = allowed(&mut *constraint, ROOM).expect("not all");
     let mut closed: Vec<_> = set.iter().collect();
@@ -48,7 +48,7 @@ fn control_tokens_are_no_text() {
 fn thoughts_are_free_and_the_answer_is_not() {
     let grammars = grammars();
     let after = |open: Option<&str>| {
-        integers(Start::AfterThoughts {
+        integers(StartAt::AfterReasoning {
             open: open.map(str::to_owned),
             close: "</think>".to_owned(),
         })
@@ -78,20 +78,20 @@ fn thoughts_are_free_and_the_answer_is_not() {
 #[test]
 fn thoughts_do_not_end_the_answer() {
     let grammars = grammars();
-    let spec = integers(Start::AfterThoughts {
+    let spec = integers(StartAt::AfterReasoning {
         open: None,
         close: "</think>".to_owned(),
     });
     assert_eq!(verdict(&grammars, &spec, "Hm."), Verdict::Open);
 }
 
-fn calls(most: Option<u64>) -> Calls {
+fn calls(most: Option<u64>) -> ToolCallGrammar {
     let only_a = json!({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": false});
     let functions = [
-        ("f".to_owned(), Form::Schema(only_a)),
-        ("g".to_owned(), Form::object()),
+        ("f".to_owned(), ValueGrammar::Schema(only_a)),
+        ("g".to_owned(), ValueGrammar::object()),
     ];
-    Calls::of(&HERMES, &functions, most)
+    ToolCallGrammar::of(&HERMES, &functions, most)
 }
 
 const F: &str = "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>";
@@ -100,9 +100,9 @@ const G: &str = "<tool_call>\n{\"name\": \"g\", \"arguments\": {\"x\": []}}\n</t
 #[test]
 fn calls_are_forced() {
     let grammars = grammars();
-    let one = Spec {
-        shape: Shape::Calls(calls(Some(1))),
-        start: Start::Now,
+    let one = GrammarSpec {
+        shape: Shape::ToolCalls(calls(Some(1))),
+        start: StartAt::Immediately,
     };
     assert_eq!(verdict(&grammars, &one, F), Verdict::Whole);
     assert_eq!(verdict(&grammars, &one, G), Verdict::Whole);
@@ -111,9 +111,9 @@ fn calls_are_forced() {
         verdict(&grammars, &one, &format!("{F}\n{G}")),
         Verdict::Stopped(_)
     ));
-    let several = Spec {
-        shape: Shape::Calls(calls(None)),
-        start: Start::Now,
+    let several = GrammarSpec {
+        shape: Shape::ToolCalls(calls(None)),
+        start: StartAt::Immediately,
     };
     assert_eq!(
         verdict(&grammars, &several, &format!("{F}\n{G}")),

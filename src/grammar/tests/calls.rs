@@ -4,11 +4,11 @@ use serde_json::json;
 
 use super::{Verdict, grammars, run, verdict};
 use crate::{
-    dialect::{
-        Description, Reading, Wrapper,
+    grammar::{GrammarCompiler, GrammarSpec, Shape, StartAt, ToolCallGrammar, ValueGrammar},
+    output_parser::{
+        CallTemplate, ParserOptions, ParserSpec,
         tests::{read, tools},
     },
-    grammar::{Calls, Form, Grammars, Shape, Spec, Start},
 };
 
 /// What a template's source has, the text before the calls, the calls of `f` and `g`, what stands
@@ -156,28 +156,28 @@ const FAMILIES: [Written; 16] = [
     ),
 ];
 
-pub(super) fn wrapper(source: &str) -> Wrapper {
-    let description = Description::recognise(source, |_| false);
+pub(super) fn wrapper(source: &str) -> CallTemplate {
+    let description = ParserSpec::recognise(source, |_| false);
     description.wrapper.unwrap_or_else(|| panic!("{source}"))
 }
 
 /// `f` takes an integer `a`, `g` any object.
-fn spec(wrapper: &Wrapper, most: Option<u64>) -> Spec {
+fn spec(wrapper: &CallTemplate, most: Option<u64>) -> GrammarSpec {
     let only_a = json!({
         "type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"],
         "additionalProperties": false,
     });
     let functions = [
-        ("f".to_owned(), Form::Schema(only_a)),
-        ("g".to_owned(), Form::object()),
+        ("f".to_owned(), ValueGrammar::Schema(only_a)),
+        ("g".to_owned(), ValueGrammar::object()),
     ];
-    Spec {
-        shape: Shape::Calls(Calls::of(wrapper, &functions, most)),
-        start: Start::Now,
+    GrammarSpec {
+        shape: Shape::ToolCalls(ToolCallGrammar::of(wrapper, &functions, most)),
+        start: StartAt::Immediately,
     }
 }
 
-pub(super) fn is_stopped(grammars: &Grammars, spec: &Spec, text: &str) {
+pub(super) fn is_stopped(grammars: &GrammarCompiler, spec: &GrammarSpec, text: &str) {
     let found = verdict(grammars, spec, text);
     assert!(
         matches!(found, Verdict::Stopped(_)),
@@ -220,10 +220,10 @@ fn calls_are_written_as_the_family_writes_them() {
 /// What a model with this template is read to say.
 pub(super) fn items(source: &str, answer: &str) -> Vec<String> {
     let tools = tools();
-    let description = Description::recognise(source, |_| false);
-    let mut reader = description.reader(Reading {
+    let description = ParserSpec::recognise(source, |_| false);
+    let mut reader = description.parser(ParserOptions {
         tools: &tools,
-        ..Reading::default()
+        ..ParserOptions::default()
     });
     read(&mut *reader, &[answer])
 }
@@ -241,9 +241,9 @@ fn what_is_forced_is_read_as_calls() {
 fn calls_come_behind_a_message_of_thoughts() {
     let grammars = grammars();
     let (source, _, [f, _], ..) = FAMILIES[0];
-    let spec = Spec {
+    let spec = GrammarSpec {
         // Control tokens of the tokenizer here.
-        start: Start::AfterMessage {
+        start: StartAt::AfterMessage {
             open: "<|im_start|>analysis".to_owned(),
             close: "<|im_end|>assistant".to_owned(),
         },
@@ -287,8 +287,8 @@ fn there_are_as_many_calls_as_may_be() {
 fn calls_come_behind_thoughts() {
     let grammars = grammars();
     for (source, before, [f, _], _, after) in FAMILIES {
-        let spec = Spec {
-            start: Start::AfterThoughts {
+        let spec = GrammarSpec {
+            start: StartAt::AfterReasoning {
                 open: Some("<think>".to_owned()),
                 close: "</think>".to_owned(),
             },

@@ -6,15 +6,15 @@ use serde_json::{Value, json};
 
 use super::{ROOM, allowed, grammars, schema, spec, take, tokenizer};
 use crate::{
-    grammar::{Form, Grammars, Spec},
-    sampling::{Constraint, TokenSet},
+    grammar::{GrammarCompiler, GrammarSpec, ValueGrammar},
+    sampling::{Constraint, TokenBitmask},
 };
 
 /// What is drawn under a constraint with room for so many tokens, each allowed one as likely as any
 /// other; whether it came to an end. What did not may end within a character.
 fn drawn(constraint: &mut dyn Constraint, room: usize, random: &mut ChaCha8Rng) -> (Vec<u8>, bool) {
     let tokenizer = tokenizer();
-    let ends = tokenizer.end_tokens();
+    let ends = tokenizer.eos_tokens();
     let mut tokens = Vec::new();
     while tokens.len() < room {
         let left = room - tokens.len();
@@ -30,7 +30,7 @@ fn drawn(constraint: &mut dyn Constraint, room: usize, random: &mut ChaCha8Rng) 
             tokens.push(token);
         }
     }
-    let ended = |set: TokenSet| ends.iter().any(|&end| set.contains(end));
+    let ended = |set: TokenBitmask| ends.iter().any(|&end| set.contains(end));
     (bytes(&tokens), allowed(constraint, ROOM).is_none_or(ended))
 }
 
@@ -42,7 +42,7 @@ fn bytes(tokens: &[u32]) -> Vec<u8> {
 
 /// Draws with room for so many tokens, from too few for the shortest answer on. Those that have room
 /// must come to an end.
-fn check(grammars: &Grammars, form: &Spec, shortest: usize) {
+fn check(grammars: &GrammarCompiler, form: &GrammarSpec, shortest: usize) {
     for room in (1..shortest + 12).chain([shortest + 60, shortest + 300]) {
         for seed in 0..4 {
             let mut random = ChaCha8Rng::seed_from_u64(seed);
@@ -66,7 +66,7 @@ fn check(grammars: &Grammars, form: &Spec, shortest: usize) {
 }
 
 /// The shortest answer that is found, and how many tokens it has.
-fn shortest(grammars: &Grammars, form: &Spec) -> (String, usize) {
+fn shortest(grammars: &GrammarCompiler, form: &GrammarSpec) -> (String, usize) {
     let closing = grammars.closing(form).expect("an end");
     let said = String::from_utf8(bytes(&closing)).expect("whole characters");
     (said, closing.len())
@@ -121,8 +121,8 @@ fn so_do_other_forms() {
     let grammars = grammars();
     let lark = "start: \"[\" item (\",\" item)* \"]\"\nitem: /[0-9]+x/ | \"[\" item \"]\"\n";
     for form in [
-        Form::Lark(lark.to_owned()),
-        Form::Lark("start: /\"[a-c]{2,40}z\"/\n".to_owned()),
+        ValueGrammar::Lark(lark.to_owned()),
+        ValueGrammar::Lark("start: /\"[a-c]{2,40}z\"/\n".to_owned()),
     ] {
         let form = spec(form);
         let (said, tokens) = shortest(&grammars, &form);

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use super::{Verdict, grammars, schema, spec, verdict};
-use crate::grammar::{Form, TextForm};
+use crate::grammar::{TextGrammar, ValueGrammar};
 
 fn nested(depth: usize) -> Value {
     (0..depth).fold(
@@ -104,8 +104,8 @@ fn what_is_too_large_is_refused() {
     let grammars = grammars();
     let long = "a".repeat(300 << 10);
     for form in [
-        Form::Keyed("input".to_owned(), TextForm::Regex(long.clone())),
-        Form::Lark(format!("start: \"{long}\"")),
+        ValueGrammar::Keyed("input".to_owned(), TextGrammar::Regex(long.clone())),
+        ValueGrammar::Lark(format!("start: \"{long}\"")),
     ] {
         assert!(grammars.constraint(&spec(form)).is_err());
     }

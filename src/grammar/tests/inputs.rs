@@ -1,18 +1,18 @@
 //! Texts of a client's grammar, and those of a client's expression within JSON.
 
 use super::{Verdict, grammars, refusal, spec, verdict};
-use crate::grammar::{Form, Grammars, Spec, TextForm};
+use crate::grammar::{GrammarCompiler, GrammarSpec, TextGrammar, ValueGrammar};
 
-fn lark(definition: &str) -> Spec {
-    spec(Form::Lark(definition.to_owned()))
+fn lark(definition: &str) -> GrammarSpec {
+    spec(ValueGrammar::Lark(definition.to_owned()))
 }
 
-fn regex(definition: &str) -> Spec {
-    keyed(TextForm::Regex(definition.to_owned()))
+fn regex(definition: &str) -> GrammarSpec {
+    keyed(TextGrammar::Regex(definition.to_owned()))
 }
 
-pub(super) fn keyed(text: TextForm) -> Spec {
-    spec(Form::Keyed("input".to_owned(), text))
+pub(super) fn keyed(text: TextGrammar) -> GrammarSpec {
+    spec(ValueGrammar::Keyed("input".to_owned(), text))
 }
 
 pub(super) fn input(text: &str) -> String {
@@ -20,7 +20,7 @@ pub(super) fn input(text: &str) -> String {
 }
 
 #[track_caller]
-pub(super) fn check(grammars: &Grammars, spec: &Spec, good: &[&str], bad: &[&str]) {
+pub(super) fn check(grammars: &GrammarCompiler, spec: &GrammarSpec, good: &[&str], bad: &[&str]) {
     for text in good {
         let found = verdict(grammars, spec, &input(text));
         assert_eq!(found, Verdict::Whole, "{text:?}");

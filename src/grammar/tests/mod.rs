@@ -19,12 +19,12 @@ use std::{
 
 use serde_json::{Map, Value};
 
-use super::{Form, GrammarError, Grammars, Shape, Spec, Start};
+use super::{GrammarCompiler, GrammarError, GrammarSpec, Shape, StartAt, ValueGrammar};
 use crate::{
-    dialect::Wrapper,
     id::TokenId,
-    sampling::{Allowed, Constraint, TokenSet},
-    tokenizer::{PromptPiece, Tokenizer, TokenizerSource},
+    output_parser::CallTemplate,
+    sampling::{Constraint, TokenBitmask, TokenMask},
+    tokenizer::{PromptSegment, Tokenizer, TokenizerSource},
 };
 
 /// What becomes of a text under a grammar.
@@ -47,44 +47,44 @@ fn tokenizer() -> Tokenizer {
     Tokenizer::open(&source).expect("a tokenizer")
 }
 
-fn grammars() -> Grammars {
+fn grammars() -> GrammarCompiler {
     let tokenizer = tokenizer();
-    let ends: Arc<[TokenId]> = tokenizer.end_tokens().into();
-    Grammars::new(tokenizer, ends)
+    let ends: Arc<[TokenId]> = tokenizer.eos_tokens().into();
+    GrammarCompiler::new(tokenizer, ends)
 }
 
-fn spec(form: Form) -> Spec {
-    Spec {
-        shape: Shape::Form(form),
-        start: Start::Now,
+fn spec(form: ValueGrammar) -> GrammarSpec {
+    GrammarSpec {
+        shape: Shape::Value(form),
+        start: StartAt::Immediately,
     }
 }
 
-fn schema(schema: &Value) -> Spec {
-    spec(Form::Schema(schema.clone()))
+fn schema(schema: &Value) -> GrammarSpec {
+    spec(ValueGrammar::Schema(schema.clone()))
 }
 
 /// How Hermes writes calls.
-const HERMES: Wrapper = Wrapper {
+const HERMES: CallTemplate = CallTemplate {
     opening: "",
     before_name: "<tool_call>\n{\"name\": \"",
     before_arguments: "\", \"arguments\": ",
     after_arguments: "}\n</tool_call>",
     between: "\n",
     closing: "",
-    ..Wrapper::PLAIN
+    ..CallTemplate::PLAIN
 };
 
 /// Room for any text.
 const ROOM: usize = 1 << 20;
 
 /// The tokens that may come next, with room for so many; `None` for all.
-fn allowed(constraint: &mut dyn Constraint, left: usize) -> Option<TokenSet> {
+fn allowed(constraint: &mut dyn Constraint, left: usize) -> Option<TokenBitmask> {
     let mut context = Context::from_waker(Waker::noop());
     loop {
-        match constraint.poll_allowed(left, &mut context) {
-            Poll::Ready(Ok(Allowed::All)) => return None,
-            Poll::Ready(Ok(Allowed::Only(set))) => return Some(set.clone()),
+        match constraint.poll_mask(left, &mut context) {
+            Poll::Ready(Ok(TokenMask::All)) => return None,
+            Poll::Ready(Ok(TokenMask::Only(set))) => return Some(set.clone()),
             Poll::Ready(Err(error)) => panic!("{error}"),
             Poll::Pending => thread::yield_now(),
         }
@@ -95,7 +95,7 @@ fn allowed(constraint: &mut dyn Constraint, left: usize) -> Option<TokenSet> {
 fn take(constraint: &mut dyn Constraint, token: TokenId, left: usize) -> bool {
     let mut context = Context::from_waker(Waker::noop());
     loop {
-        if let Poll::Ready(taken) = constraint.poll_take(token, left, &mut context) {
+        if let Poll::Ready(taken) = constraint.poll_accept(token, left, &mut context) {
             return taken;
         }
         thread::yield_now();
@@ -109,28 +109,28 @@ fn take(constraint: &mut dyn Constraint, token: TokenId, left: usize) -> bool {
 fn run(constraint: &mut dyn Constraint, text: &str) -> Verdict {
     let tokenizer = tokenizer();
     let mut bytes = 0;
-    for token in tokenizer.encode_prompt(&[PromptPiece::Markup(text.to_owned())]) {
+    for token in tokenizer.encode_prompt(&[PromptSegment::Template(text.to_owned())]) {
         if allowed(constraint, ROOM).is_some_and(|set| !set.contains(token)) {
             return Verdict::Stopped(bytes);
         }
         assert!(take(constraint, token, ROOM), "there is room");
         bytes += tokenizer.token_text(token).len();
     }
-    let ends = tokenizer.end_tokens();
+    let ends = tokenizer.eos_tokens();
     match allowed(constraint, ROOM) {
         Some(set) if !ends.iter().any(|&end| set.contains(end)) => Verdict::Open,
         _ => Verdict::Whole,
     }
 }
 
-fn verdict(grammars: &Grammars, spec: &Spec, text: &str) -> Verdict {
+fn verdict(grammars: &GrammarCompiler, spec: &GrammarSpec, text: &str) -> Verdict {
     let constraint = grammars.constraint(spec);
     let mut constraint = constraint.unwrap_or_else(|error| panic!("{spec:?}: {error}"));
     run(&mut *constraint, text)
 }
 
 /// The path and the reason of a refusal.
-fn refusal(grammars: &Grammars, spec: &Spec) -> (String, String) {
+fn refusal(grammars: &GrammarCompiler, spec: &GrammarSpec) -> (String, String) {
     match grammars.constraint(spec) {
         Err(GrammarError::Unsupported { path, reason }) => (path.join("."), reason),
         other => panic!("{spec:?}: {other:?}"),

@@ -9,10 +9,10 @@ use super::{
     inputs::{PATCH, check, input, keyed},
     refusal, verdict,
 };
-use crate::grammar::{Spec, TextForm};
+use crate::grammar::{GrammarSpec, TextGrammar};
 
-fn quoted_lark(definition: &str) -> Spec {
-    keyed(TextForm::Lark(definition.to_owned()))
+fn quoted_lark(definition: &str) -> GrammarSpec {
+    keyed(TextGrammar::Lark(definition.to_owned()))
 }
 
 #[test]

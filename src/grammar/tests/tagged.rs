@@ -7,7 +7,7 @@ use super::{
     calls::{is_stopped, items, wrapper},
     grammars, refusal, verdict,
 };
-use crate::grammar::{Calls, Form, Shape, Spec, Start, TextForm};
+use crate::grammar::{GrammarSpec, Shape, StartAt, TextGrammar, ToolCallGrammar, ValueGrammar};
 
 /// What a template's source has, and a call of `f` with the texts before its keys, before its values and
 /// after them, and what ends it.
@@ -88,11 +88,11 @@ const TAGGED: [Tagged; 7] = [
 ];
 
 /// A call of `f` with arguments of this form, as a model writes it whose template has this in its source.
-fn one_call(source: &str, form: Form) -> Spec {
+fn one_call(source: &str, form: ValueGrammar) -> GrammarSpec {
     let functions = [("f".to_owned(), form)];
-    Spec {
-        shape: Shape::Calls(Calls::of(&wrapper(source), &functions, Some(1))),
-        start: Start::Now,
+    GrammarSpec {
+        shape: Shape::ToolCalls(ToolCallGrammar::of(&wrapper(source), &functions, Some(1))),
+        start: StartAt::Immediately,
     }
 }
 
@@ -129,8 +129,8 @@ fn arguments_between_tags_are_what_the_schema_says() {
             });
             [begin, &arguments.collect::<String>(), close].concat()
         };
-        let spec = |form: Form| one_call(source, form);
-        let said = spec(Form::Schema(schema.clone()));
+        let spec = |form: ValueGrammar| one_call(source, form);
+        let said = spec(ValueGrammar::Schema(schema.clone()));
         let multi = "a\n\"b\" </para <é>";
         for good in [
             call(&[("text", multi), ("count", "-3")]),
@@ -156,12 +156,12 @@ fn arguments_between_tags_are_what_the_schema_says() {
         ] {
             is_stopped(&grammars, &said, &wrong);
         }
-        let any = spec(Form::object());
+        let any = spec(ValueGrammar::object());
         for good in [call(&[]), call(&[("a", "1"), ("b_2", "x\ny")])] {
             let found = verdict(&grammars, &any, &good);
             assert_eq!(found, Verdict::Whole, "{source}: {good}");
         }
-        let none = spec(Form::Schema(
+        let none = spec(ValueGrammar::Schema(
             json!({"type": "object", "additionalProperties": false}),
         ));
         assert_eq!(verdict(&grammars, &none, &call(&[])), Verdict::Whole);
@@ -198,7 +198,7 @@ fn texts_between_tags_are_what_the_schema_says() {
             let said = marked(source, said);
             [begin, key, name, value, &said, end, close].concat()
         };
-        let spec = one_call(source, Form::Schema(schema.clone()));
+        let spec = one_call(source, ValueGrammar::Schema(schema.clone()));
         for (name, good, bad) in [
             (
                 "day",
@@ -230,17 +230,17 @@ fn inputs_between_tags_are_texts_of_their_grammars() {
         };
         for (form, good, bad) in [
             (
-                TextForm::Lark(lark.to_owned()),
+                TextGrammar::Lark(lark.to_owned()),
                 ["((a\n\"b\"))", "</a"],
                 ["(a", "", "a)"],
             ),
             (
-                TextForm::Regex("(?s)<.*>".to_owned()),
+                TextGrammar::Regex("(?s)<.*>".to_owned()),
                 ["<a>\n</a>", "<\\>"],
                 ["<a", "a>", ""],
             ),
         ] {
-            let spec = one_call(source, Form::Keyed("input".to_owned(), form));
+            let spec = one_call(source, ValueGrammar::Keyed("input".to_owned(), form));
             for text in good {
                 let found = verdict(&grammars, &spec, &call(text));
                 assert_eq!(found, Verdict::Whole, "{source}: {text:?}");
@@ -264,7 +264,7 @@ fn each_argument_of_dsml_says_whether_it_is_text() {
         ("｜DSML｜ <function_calls>", "function_calls"),
         ("｜DSML｜ <tool_calls>", "tool_calls"),
     ] {
-        let spec = one_call(source, Form::Schema(schema.clone()));
+        let spec = one_call(source, ValueGrammar::Schema(schema.clone()));
         let call = |arguments: &[(&str, &str, &str)]| {
             let arguments = arguments.iter().map(|(key, is_text, value)| {
                 format!(
@@ -302,7 +302,7 @@ fn arguments_of_python_are_named_and_listed() {
         "required": ["b"],
     });
     let source = "<|tool_call_start|>";
-    let spec = one_call(source, Form::Schema(schema));
+    let spec = one_call(source, ValueGrammar::Schema(schema));
     let call = |arguments: &str| format!("<|tool_call_start|>[f({arguments})]<|tool_call_end|>");
     for good in [
         "b=true",
@@ -329,7 +329,7 @@ fn arguments_of_python_are_named_and_listed() {
         items(source, &said),
         ["f {\"a\": \"\\n\\\"\", \"b\": true, \"c\": []}"]
     );
-    let any = one_call(source, Form::object());
+    let any = one_call(source, ValueGrammar::object());
     for good in ["", "a=1", "a=1, b_2={\"x\": null}"] {
         assert_eq!(
             verdict(&grammars, &any, &call(good)),
@@ -338,7 +338,7 @@ fn arguments_of_python_are_named_and_listed() {
         );
     }
     is_stopped(&grammars, &any, &call("a=1 b=2"));
-    let input = Form::Keyed("input".to_owned(), TextForm::Regex("a\"+".to_owned()));
+    let input = ValueGrammar::Keyed("input".to_owned(), TextGrammar::Regex("a\"+".to_owned()));
     let keyed = one_call(source, input);
     assert_eq!(
         verdict(&grammars, &keyed, &call("input=\"a\\\"\\\"\"")),
@@ -382,7 +382,7 @@ fn gemmas_notation_is_what_the_schema_says() {
         }},
     });
     for texts in GEMMA {
-        let spec = one_call(texts[0], Form::Schema(schema.clone()));
+        let spec = one_call(texts[0], ValueGrammar::Schema(schema.clone()));
         for good in [
             "city:'Paris'",
             "city:'a\n\"b',unit:'kelvin',days:3",
@@ -416,18 +416,21 @@ fn what_gemmas_notation_cannot_be_kept_to_is_refused() {
     let unique = json!({"type": "object", "properties": {
         "a": {"type": "array", "uniqueItems": true},
     }});
-    let lark = TextForm::Lark("start: \"(\" start \")\" | \"x\"".to_owned());
+    let lark = TextGrammar::Lark("start: \"(\" start \")\" | \"x\"".to_owned());
     for texts in GEMMA {
         let said = gemma_call(texts, "s:'a\n\"b',n:3,o:{by:['train']}");
         assert_eq!(
             items(texts[0], &said),
             ["f {\"s\": \"a\\n\\\"b\", \"n\": 3, \"o\": {\"by\": [\"train\"]}}"]
         );
-        let keyed = one_call(texts[0], Form::Keyed("input".to_owned(), lark.clone()));
+        let keyed = one_call(
+            texts[0],
+            ValueGrammar::Keyed("input".to_owned(), lark.clone()),
+        );
         let good = gemma_call(texts, "input:'((x))'");
         assert_eq!(verdict(&grammars, &keyed, &good), Verdict::Whole, "{good}");
         is_stopped(&grammars, &keyed, &gemma_call(texts, "input:'((x)'"));
-        let unique = one_call(texts[0], Form::Schema(unique.clone()));
+        let unique = one_call(texts[0], ValueGrammar::Schema(unique.clone()));
         let (_, reason) = refusal(&grammars, &unique);
         assert!(reason.contains("uniqueItems"), "{reason}");
     }

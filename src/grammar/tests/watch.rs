@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{HERMES, ROOM, Verdict, allowed, grammars, run, take, tokenizer};
-use crate::grammar::{Begin, Calls, Form, Grammars, Watch};
+use crate::grammar::{GrammarCompiler, StructuralTags, ToolCallGrammar, Trigger, ValueGrammar};
 
 const F: &str = "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>";
 const G: &str = "<tool_call>{\"name\": \"g\", \"arguments\": {\"x\": []}}\n</tool_call>";
@@ -15,35 +15,35 @@ fn only_a() -> Value {
     })
 }
 
-fn functions() -> [(String, Form); 2] {
+fn functions() -> [(String, ValueGrammar); 2] {
     [
-        ("f".to_owned(), Form::Schema(only_a())),
-        ("g".to_owned(), Form::object()),
+        ("f".to_owned(), ValueGrammar::Schema(only_a())),
+        ("g".to_owned(), ValueGrammar::object()),
     ]
 }
 
-fn watch(begins: Vec<Begin>) -> Watch {
-    Watch {
-        begins,
-        thinking: Some(("<think>".to_owned(), "</think>".to_owned())),
-        thinks: false,
+fn watch(begins: Vec<Trigger>) -> StructuralTags {
+    StructuralTags {
+        triggers: begins,
+        reasoning_markers: Some(("<think>".to_owned(), "</think>".to_owned())),
+        in_reasoning: false,
     }
 }
 
-fn hermes() -> Watch {
-    watch(vec![Begin {
+fn hermes() -> StructuralTags {
+    watch(vec![Trigger {
         marker: "<tool_call>".to_owned(),
         at_start: false,
-        calls: Calls::of(&HERMES, &functions(), Some(1)).behind("<tool_call>"),
+        calls: ToolCallGrammar::of(&HERMES, &functions(), Some(1)).behind("<tool_call>"),
     }])
 }
 
-fn verdict(grammars: &Grammars, watch: &Watch, text: &str) -> Verdict {
+fn verdict(grammars: &GrammarCompiler, watch: &StructuralTags, text: &str) -> Verdict {
     run(&mut *grammars.watching(watch).expect("a grammar"), text)
 }
 
 #[track_caller]
-fn is_stopped(grammars: &Grammars, watch: &Watch, text: &str) {
+fn is_stopped(grammars: &GrammarCompiler, watch: &StructuralTags, text: &str) {
     let found = verdict(grammars, watch, text);
     assert!(
         matches!(found, Verdict::Stopped(_)),
@@ -96,8 +96,8 @@ fn nothing_begins_within_thoughts() {
         );
     }
     is_stopped(&grammars, &watch, &format!("<think>Hm.</think>\n{wrong}"));
-    let inside = Watch {
-        thinks: true,
+    let inside = StructuralTags {
+        in_reasoning: true,
         ..watch
     };
     let thought = format!("{wrong} no.</think>\n\n{F}");
@@ -108,10 +108,10 @@ fn nothing_begins_within_thoughts() {
 #[test]
 fn calls_without_a_marker_are_told_by_their_place() {
     let grammars = grammars();
-    let bare = |opening: &str| Begin {
+    let bare = |opening: &str| Trigger {
         marker: format!("{opening}{{\"name\": \"f\", \"arguments\": "),
         at_start: true,
-        calls: Calls::rest(Form::Schema(only_a()), "}"),
+        calls: ToolCallGrammar::rest(ValueGrammar::Schema(only_a()), "}"),
     };
     let watch = watch(vec![bare(""), bare("```json")]);
     let call = "{\"name\": \"f\", \"arguments\": {\"a\": 1}}";
@@ -157,10 +157,10 @@ fn no_token_runs_over_the_end_of_a_marker() {
         panic!("{text}")
     };
     let marker = format!("#{}", &text[..1]);
-    let watch = watch(vec![Begin {
+    let watch = watch(vec![Trigger {
         marker,
         at_start: false,
-        calls: Calls::rest(Form::object(), ""),
+        calls: ToolCallGrammar::rest(ValueGrammar::object(), ""),
     }]);
     let mut constraint = grammars.watching(&watch).expect("a grammar");
     assert!(allowed(&mut *constraint, ROOM).is_none_or(|set| set.contains(long)));
@@ -170,7 +170,7 @@ fn no_token_runs_over_the_end_of_a_marker() {
     assert!(take(&mut *constraint, hash, ROOM));
     let set = allowed(&mut *constraint, ROOM).expect("not all");
     assert!(!set.contains(long) && set.contains(first), "{text}");
-    assert!(tokenizer.end_tokens().iter().all(|&end| set.contains(end)));
+    assert!(tokenizer.eos_tokens().iter().all(|&end| set.contains(end)));
     assert!(take(&mut *constraint, first, ROOM));
     let set = allowed(&mut *constraint, ROOM).expect("not all");
     let [brace] = tokenizer.encode_text("{", false)[..] else {

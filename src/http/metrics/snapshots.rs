@@ -9,7 +9,7 @@ use prometheus_client::{
 };
 
 use crate::{
-    cache::snapshot::{Dropped, SnapshotStats as Stats},
+    cache::snapshot::{SkipReason, SnapshotStats as Stats},
     responses::Service,
 };
 
@@ -26,11 +26,11 @@ pub(super) fn snapshots(registry: &mut Registry, service: &Service) {
     gauges(registry, &stats);
     counters(registry, &stats);
     let family = Family::<DroppedLabels, Counter>::default();
-    for reason in Dropped::ALL {
+    for reason in SkipReason::ALL {
         let labels = DroppedLabels {
             reason: reason.as_str(),
         };
-        let count = stats.dropped[reason as usize];
+        let count = stats.skipped[reason as usize];
         family.get_or_create(&labels).inc_by(count);
     }
     let help = "Snapshots that were wanted and not written";

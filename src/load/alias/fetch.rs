@@ -277,7 +277,7 @@ mod tests {
         file_bytes: CONTENT.len() as u64,
         sha256: "18c0bfb65fc0efa90920a216612a188c19f140a71d501d8bbceaf14de42450f9",
         sampling: &[],
-        is_delicate: false,
+        needs_16_bit_activations: false,
         download_bytes: 1000,
         parts: &[
             Part {

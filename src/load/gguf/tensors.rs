@@ -4,9 +4,9 @@ use std::{borrow::Cow, collections::HashMap, ops::Range};
 
 use super::{architecture::Architecture, header::StoredTensor, rope::interleaved_row};
 use crate::load::{
-    Encoding, LoadError, MappedFile, TensorInfo, Tensors,
-    encoding::{decode, decode_here},
+    LoadError, MappedFile, TensorInfo, TensorType, Tensors,
     parallel::over_parts,
+    tensor_type::{decode, decode_here},
 };
 
 /// The tensors of one file.
@@ -138,7 +138,7 @@ impl Tensor {
                     return Err("is a quantised vector, which cannot be reordered".to_owned());
                 }
             }
-            Difference::PlusOne if self.info.encoding != Encoding::F32 => {
+            Difference::PlusOne if self.info.encoding != TensorType::F32 => {
                 return Err(format!(
                     "is a norm stored as {:?}, expected F32",
                     self.info.encoding

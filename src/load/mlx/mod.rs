@@ -10,7 +10,7 @@ mod unpack;
 use std::{borrow::Cow, collections::HashMap};
 
 use self::unpack::unpack;
-use super::{Encoding, LoadError, TensorInfo, Tensors};
+use super::{LoadError, TensorInfo, TensorType, Tensors};
 
 pub use self::config::MlxPacking;
 
@@ -61,7 +61,7 @@ pub fn unpacked(
         };
         let Some(info) = tensors
             .info(name)
-            .filter(|info| info.encoding == Encoding::U32)
+            .filter(|info| info.encoding == TensorType::U32)
         else {
             continue;
         };
@@ -124,7 +124,7 @@ impl Packed {
         let [scales, biases] = parts;
         let info = TensorInfo {
             shape,
-            encoding: Encoding::U32,
+            encoding: TensorType::U32,
         };
         Ok(Self {
             how,

@@ -2,7 +2,7 @@
 
 pub mod cpu;
 pub mod mlx;
-mod rope;
+mod rope_frequencies;
 mod tensors;
 
 use std::ops::Range;
@@ -12,7 +12,7 @@ use crate::id::TokenId;
 /// A loaded model on one device. Lives on the engine's thread only; its arrays never leave it.
 pub trait Executor {
     /// Key/value memory of one sequence.
-    type Kv: KvMemory;
+    type Kv: KvCache;
 
     /// Number of tokens in the vocabulary: the width of a row of logits.
     fn vocab_size(&self) -> usize;
@@ -53,11 +53,11 @@ pub struct Slot<'a, K> {
     /// The sequence's memory, extended by the step.
     pub kv: &'a mut K,
     /// How many of the last tokens' logits are needed; at most as many as there are tokens.
-    pub wanted: usize,
+    pub logit_rows: usize,
 }
 
 /// Key/value memory of one sequence, known to the cache and the scheduler by its length only.
-pub trait KvMemory: Sized {
+pub trait KvCache: Sized {
     /// Number of tokens held.
     fn len(&self) -> usize;
 
@@ -79,7 +79,7 @@ pub trait KvMemory: Sized {
 
     /// The keys and values of some of its tokens, as they are now, for another thread to write down;
     /// `None` where they cannot be had.
-    fn frozen(&self, tokens: Range<usize>) -> Option<Box<dyn FrozenKv>> {
+    fn export(&self, tokens: Range<usize>) -> Option<Box<dyn KvExport>> {
         let _ = tokens;
         None
     }
@@ -90,14 +90,14 @@ pub trait KvMemory: Sized {
     /// # Errors
     /// When they are not of the size that they must have, or there is no memory for them. The memory
     /// must then be dropped.
-    fn thaw(&mut self, tokens: usize, bytes: &[u8]) -> Result<(), ExecError> {
+    fn import(&mut self, tokens: usize, bytes: &[u8]) -> Result<(), ExecError> {
         let _ = (tokens, bytes);
         Err(ExecError("this memory cannot be read from bytes".into()))
     }
 }
 
 /// Keys and values that no longer change, to be written down on any thread.
-pub trait FrozenKv: Send {
+pub trait KvExport: Send {
     /// Appends those of the tokens, which must be among the ones that were frozen, to `out`:
     /// `[token][layer][keys, values][head][element]`, little-endian, as [`KvFormat`] says.
     fn write(&self, tokens: Range<usize>, out: &mut Vec<u8>);
@@ -109,7 +109,7 @@ pub struct KvFormat {
     /// How those of one token are laid out.
     pub layout: KvLayout,
     /// What computes them, as far as their last bits depend on it.
-    pub made_by: String,
+    pub compute_id: String,
 }
 
 /// The keys and values of one token: `[layer][keys, values][head][element]`.
@@ -171,7 +171,7 @@ impl KvElementType {
 pub struct ExecError(pub String);
 
 /// Refuses a step that an executor would read beyond its arrays for.
-fn check_slots<K: KvMemory>(
+fn check_slots<K: KvCache>(
     slots: &[Slot<'_, K>],
     context_length: usize,
     vocab_size: usize,
@@ -180,7 +180,7 @@ fn check_slots<K: KvMemory>(
         if slot.tokens.is_empty() {
             return Err(ExecError("a slot has no tokens".into()));
         }
-        if slot.wanted > slot.tokens.len() {
+        if slot.logit_rows > slot.tokens.len() {
             let what = "a slot wants logits of tokens that it does not run";
             return Err(ExecError(what.into()));
         }

@@ -11,25 +11,28 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use super::{LogOptions, mailbox::Mailbox, read::Access};
+use super::{LogOptions, command_queue::CommandQueue, read::Access};
 use crate::session::{
-    bounds,
     error::LogError,
+    format::{
+        event_batch::EventBatch,
+        migrate,
+        record::{Head, Payload, State, load},
+    },
     key::{Key, KeyRange, SessionId, Space},
-    migrate,
-    pack::Pack,
-    purge,
-    record::{Head, Payload, State, load},
-    storage::{Read, Storage, StorageError, Totals},
-    turn::{self, Closing, Opening, Piece, Target},
-    txn::Txn,
-    view::View,
+    ops::{
+        gc,
+        lifecycle::{self, NewSession, SessionClose, StagedPayload, Target},
+        retention,
+    },
+    store::{ReadStore, Storage, StorageError, Totals},
+    txn::{Txn, durable_view::DurableView},
 };
 
 /// A commit takes no further command once it has this many bytes.
 const BATCH_LEN_BYTES: usize = 1 << 20;
 /// How long commands that nobody waits for may wait for others to share a commit with.
-const LINGER: Duration = Duration::from_millis(50);
+const GROUP_COMMIT_DELAY: Duration = Duration::from_millis(50);
 /// How many values one commit removes for purges, so that turns need not wait for a large one.
 const REMOVALS_PER_COMMIT: usize = 2_000;
 /// How many responses one commit drops to keep the bounds.
@@ -40,9 +43,9 @@ pub(super) type Reply = oneshot::Sender<Result<(), LogError>>;
 /// What the committer is asked to do.
 pub(super) enum Command {
     /// Begin a session; answered as soon as its edges are registered.
-    Begin { opening: Opening, reply: Reply },
+    Begin { opening: NewSession, reply: Reply },
     /// Append events to a session in flight.
-    Append { id: SessionId, events: Pack },
+    Append { id: SessionId, events: EventBatch },
     /// Write a slice of a large payload ahead of its last piece.
     Stage {
         id: SessionId,
@@ -51,11 +54,11 @@ pub(super) enum Command {
         first_part: u32,
     },
     /// Store the flattened tokens of a session's ancestors.
-    Flatten { id: SessionId, piece: Piece },
+    Flatten { id: SessionId, piece: StagedPayload },
     /// End a turn; answered once durable. Nobody may wait.
     End {
         id: SessionId,
-        closing: Closing,
+        closing: SessionClose,
         reply: Option<Reply>,
     },
     /// Delete a response; answered once durable.
@@ -85,7 +88,7 @@ enum Health {
 
 pub(super) struct Committer {
     storage: Arc<dyn Storage>,
-    view: Arc<View>,
+    view: Arc<DurableView>,
     options: LogOptions,
     totals: Totals,
     health: Health,
@@ -103,7 +106,7 @@ pub(super) struct Committer {
 }
 
 /// Who is told of a command's result, and when.
-enum Answer {
+enum ReplyAt {
     Now(Reply),
     OnceDurable(Reply),
     OnceSettled(Reply),
@@ -120,7 +123,7 @@ type Answers = Vec<(Reply, Result<(), LogError>)>;
 impl Committer {
     pub(super) fn new(
         storage: Arc<dyn Storage>,
-        view: Arc<View>,
+        view: Arc<DurableView>,
         options: LogOptions,
         totals: Totals,
     ) -> Self {
@@ -161,12 +164,12 @@ impl Committer {
             let id = key
                 .session()
                 .ok_or_else(|| LogError::Corrupt(format!("{key:?} names no session")))?;
-            turn::close_interrupted(&mut txn, id, REMOVALS_PER_COMMIT)?;
+            lifecycle::close_interrupted(&mut txn, id, REMOVALS_PER_COMMIT)?;
             self.commit(txn)?;
         }
     }
 
-    pub(super) fn run(mut self, mut mailbox: Mailbox<Command>) {
+    pub(super) fn run(mut self, mut mailbox: CommandQueue<Command>) {
         loop {
             let first = if self.work_left {
                 mailbox.poll()
@@ -186,12 +189,16 @@ impl Committer {
     }
 
     /// One commit for everything that waits. Returns who asked for the store to be closed.
-    fn round(&mut self, first: Option<Command>, mailbox: &mut Mailbox<Command>) -> Option<Reply> {
+    fn round(
+        &mut self,
+        first: Option<Command>,
+        mailbox: &mut CommandQueue<Command>,
+    ) -> Option<Reply> {
         let writable = self.ensure_writable();
         let storage = self.storage.clone();
         let mut txn = Txn::begin(&*storage, self.totals);
         let mut answers = Answers::new();
-        let linger_until = Instant::now() + LINGER;
+        let linger_until = Instant::now() + GROUP_COMMIT_DELAY;
         let mut closing = None;
         let mut taken = 0;
         let mut next = first;
@@ -261,10 +268,12 @@ impl Committer {
     /// Erases and drops a bounded amount; returns whether more is left.
     fn work(&mut self, txn: &mut Txn<'_>) -> Result<bool, LogError> {
         let more_to_drop = match self.now_ms {
-            Some(now_ms) => bounds::enforce(txn, &self.options.bounds, now_ms, DROPS_PER_COMMIT)?,
+            Some(now_ms) => {
+                retention::enforce(txn, &self.options.bounds, now_ms, DROPS_PER_COMMIT)?
+            }
             None => false,
         };
-        Ok(purge::work(txn, REMOVALS_PER_COMMIT)? || more_to_drop)
+        Ok(gc::work(txn, REMOVALS_PER_COMMIT)? || more_to_drop)
     }
 
     fn apply(&mut self, txn: &mut Txn<'_>, command: Command, answers: &mut Answers) {
@@ -274,28 +283,32 @@ impl Committer {
             txn.roll_back(&savepoint);
         }
         match when {
-            Answer::Now(reply) => drop(reply.send(result)),
-            Answer::OnceDurable(reply) => answers.push((reply, result)),
-            Answer::OnceSettled(reply) => self.settling.push(reply),
-            Answer::AtTheEnd(id) => {
+            ReplyAt::Now(reply) => drop(reply.send(result)),
+            ReplyAt::OnceDurable(reply) => answers.push((reply, result)),
+            ReplyAt::OnceSettled(reply) => self.settling.push(reply),
+            ReplyAt::AtTheEnd(id) => {
                 self.touched.push(id);
                 if let Err(error) = result {
                     self.broken.entry(id).or_insert(error);
                 }
             }
-            Answer::Incomplete(reply, why) => answers.push((reply, Err(why))),
-            Answer::Nobody => {}
+            ReplyAt::Incomplete(reply, why) => answers.push((reply, Err(why))),
+            ReplyAt::Nobody => {}
         }
     }
 
-    fn carry_out(&mut self, txn: &mut Txn<'_>, command: Command) -> (Result<(), LogError>, Answer) {
+    fn carry_out(
+        &mut self,
+        txn: &mut Txn<'_>,
+        command: Command,
+    ) -> (Result<(), LogError>, ReplyAt) {
         match command {
             Command::Begin { opening, reply } => {
                 self.touched.push(opening.id);
-                (turn::open(txn, &opening), Answer::Now(reply))
+                (lifecycle::open(txn, &opening), ReplyAt::Now(reply))
             }
             Command::Append { id, events } => {
-                (turn::append(txn, id, &events), Answer::AtTheEnd(id))
+                (lifecycle::append(txn, id, &events), ReplyAt::AtTheEnd(id))
             }
             Command::Stage {
                 id,
@@ -303,23 +316,23 @@ impl Committer {
                 slice,
                 first_part,
             } => (
-                turn::stage(txn, id, target, &slice, first_part),
-                Answer::AtTheEnd(id),
+                lifecycle::stage(txn, id, target, &slice, first_part),
+                ReplyAt::AtTheEnd(id),
             ),
             Command::Flatten { id, piece } => {
-                (turn::flatten(txn, id, &piece), Answer::AtTheEnd(id))
+                (lifecycle::flatten(txn, id, &piece), ReplyAt::AtTheEnd(id))
             }
             Command::End { id, closing, reply } => self.end(txn, id, &closing, reply),
             Command::Delete { access, id, reply } => {
-                (delete(txn, &access, id), Answer::OnceDurable(reply))
+                (delete(txn, &access, id), ReplyAt::OnceDurable(reply))
             }
             Command::Sweep { now_ms, reply } => {
                 self.now_ms = Some(now_ms);
-                (Ok(()), Answer::OnceDurable(reply))
+                (Ok(()), ReplyAt::OnceDurable(reply))
             }
-            Command::Probe { reply } => (Ok(()), Answer::Now(reply)),
+            Command::Probe { reply } => (Ok(()), ReplyAt::Now(reply)),
             Command::Settle { reply } | Command::Close { reply } => {
-                (Ok(()), Answer::OnceSettled(reply))
+                (Ok(()), ReplyAt::OnceSettled(reply))
             }
         }
     }
@@ -329,18 +342,18 @@ impl Committer {
         &mut self,
         txn: &mut Txn<'_>,
         id: SessionId,
-        closing: &Closing,
+        closing: &SessionClose,
         reply: Option<Reply>,
-    ) -> (Result<(), LogError>, Answer) {
+    ) -> (Result<(), LogError>, ReplyAt) {
         self.now_ms = Some(closing.closed_at_ms);
         let Some(why) = self.broken.remove(&id) else {
-            let answer = reply.map_or(Answer::Nobody, Answer::OnceDurable);
-            return (turn::close(txn, id, closing), answer);
+            let answer = reply.map_or(ReplyAt::Nobody, ReplyAt::OnceDurable);
+            return (lifecycle::close(txn, id, closing), answer);
         };
-        let cut_off = turn::close_interrupted(txn, id, REMOVALS_PER_COMMIT).map(|_done| ());
+        let cut_off = lifecycle::close_interrupted(txn, id, REMOVALS_PER_COMMIT).map(|_done| ());
         (
             cut_off,
-            reply.map_or(Answer::Nobody, |reply| Answer::Incomplete(reply, why)),
+            reply.map_or(ReplyAt::Nobody, |reply| ReplyAt::Incomplete(reply, why)),
         )
     }
 
@@ -430,6 +443,6 @@ fn delete(txn: &mut Txn<'_>, access: &Access, id: SessionId) -> Result<(), LogEr
     if head.state != State::Stored || !access.sees(head.owner.as_deref()) {
         return Err(LogError::NotFound);
     }
-    purge::hide(txn, id, head);
+    gc::delete(txn, id, head);
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The log as the service sees it: turns are appended, responses read, continued and deleted.
 
+mod command_queue;
 mod committer;
-mod mailbox;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -21,24 +21,24 @@ use std::{
 
 use tokio::sync::{mpsc, oneshot};
 
-use self::{
-    committer::{Command, Committer},
-    mailbox::Mailbox,
-};
+use self::committer::{Command, Committer};
 pub use self::{
-    read::{Access, Continuation, Listed, OwnTurn, PastTurn, StoredResponse, stored_body},
-    turn_handle::{Ending, NewResponse, Turn},
+    read::{Access, Listed, ParentState, StoredResponse, StoredTurn, TurnDelta, stored_body},
+    turn_handle::{NewResponse, TurnEnd, TurnHandle},
 };
 use super::{
-    bounds::{self, Bounds},
     error::LogError,
+    format::migrate,
     key::SessionId,
-    migrate,
-    storage::Storage,
-    turn::Opening,
-    view::View,
+    ops::{
+        lifecycle::NewSession,
+        retention::{self, RetentionLimits},
+    },
+    store::Storage,
+    txn::durable_view::DurableView,
 };
 use crate::clock::{Clock, SystemClock};
+use command_queue::CommandQueue;
 
 /// Commands that may wait for the committer; with slices of 256 KiB, at most 64 MiB.
 const QUEUE_LEN_MAX: usize = 256;
@@ -47,7 +47,7 @@ const QUEUE_LEN_MAX: usize = 256;
 #[derive(Clone)]
 pub struct LogOptions {
     /// How much is kept and for how long.
-    pub bounds: Bounds,
+    pub bounds: RetentionLimits,
     /// How long a full disk is left alone before the store is tried again.
     pub full_disk_retry: Duration,
     /// Tells readers what has outlived its time.
@@ -57,7 +57,7 @@ pub struct LogOptions {
 impl Default for LogOptions {
     fn default() -> Self {
         Self {
-            bounds: Bounds::default(),
+            bounds: RetentionLimits::default(),
             full_disk_retry: Duration::from_secs(1),
             clock: Arc::new(SystemClock),
         }
@@ -71,9 +71,9 @@ pub struct SessionLog {
 }
 
 struct Shared {
-    view: Arc<View>,
+    view: Arc<DurableView>,
     queue: mpsc::Sender<Command>,
-    bounds: Bounds,
+    bounds: RetentionLimits,
     clock: Arc<dyn Clock>,
     /// Whether the last commit failed and none has succeeded since.
     failing: Arc<AtomicBool>,
@@ -88,13 +88,13 @@ impl SessionLog {
     /// [`LogError::Refused`] with a sentence if a newer program wrote the store; the storage's.
     pub fn start(storage: Arc<dyn Storage>, options: LogOptions) -> Result<Self, LogError> {
         let totals = migrate::prepare(&*storage, migrate::STEPS)?;
-        let view = Arc::new(View::new(storage.clone()));
+        let view = Arc::new(DurableView::new(storage.clone()));
         let (queue, commands) = mpsc::channel(QUEUE_LEN_MAX);
         let (bounds, clock) = (options.bounds, options.clock.clone());
         let mut committer = Committer::new(storage, view.clone(), options, totals);
         let failing = committer.failing();
         committer.close_interrupted_turns()?;
-        let thread = Mailbox::new(commands)
+        let thread = CommandQueue::new(commands)
             .and_then(|mailbox| {
                 let thread = std::thread::Builder::new().name("committer".into());
                 thread.spawn(move || committer.run(mailbox))
@@ -118,11 +118,11 @@ impl SessionLog {
     ///
     /// # Errors
     /// [`LogError::PersistenceDisabled`], and errors from reading the session that it forks.
-    pub async fn begin(&self, opening: Opening) -> Result<Turn, LogError> {
+    pub async fn begin(&self, opening: NewSession) -> Result<TurnHandle, LogError> {
         if opening.continues.is_some() {
             self.require_persistence()?;
         }
-        Turn::begin(self.clone(), opening).await
+        TurnHandle::begin(self.clone(), opening).await
     }
 
     /// Whether a turn that begins now can be stored, as far as is known. Tries to get a store back
@@ -157,7 +157,7 @@ impl SessionLog {
     /// # Errors
     /// The storage's.
     pub fn next_expiry_ms(&self) -> Result<Option<i64>, LogError> {
-        bounds::next_expiry_ms(&*self.shared.view, &self.shared.bounds)
+        retention::next_expiry_ms(&*self.shared.view, &self.shared.bounds)
     }
 
     /// Drops what has outlived its time at `now_ms`; returns once that is durable.
@@ -195,7 +195,7 @@ impl SessionLog {
     }
 
     /// The bounds on what is kept.
-    pub fn bounds(&self) -> &Bounds {
+    pub fn bounds(&self) -> &RetentionLimits {
         &self.shared.bounds
     }
 

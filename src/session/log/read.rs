@@ -6,18 +6,22 @@ use super::SessionLog;
 use crate::{
     id::TokenId,
     session::{
-        codec::Kind,
         error::LogError,
-        event::ForkPoint,
-        fork,
-        key::{Key, KeyRange, SessionId, Space},
-        migrate,
-        record::{
-            Head, Place, Response, SCAN_PAGE_ENTRIES, State, damaged, load, load_events,
-            load_parts, open_record,
+        format::{
+            codec::Kind,
+            event::ForkPoint,
+            migrate,
+            record::{
+                Head, Place, ResponseMeta, SCAN_PAGE_ENTRIES, State, damaged, load, load_events,
+                load_parts, open_record,
+            },
         },
-        replay::{Replayed, replay},
-        storage::Read,
+        key::{Key, KeyRange, SessionId, Space},
+        ops::{
+            lineage,
+            replay::{Replayed, replay},
+        },
+        store::ReadStore,
     },
 };
 
@@ -44,16 +48,16 @@ impl Access {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredResponse {
     /// What is known beside the body.
-    pub record: Response,
+    pub record: ResponseMeta,
     /// The JSON object that was answered, as text.
     pub body: String,
 }
 
 /// What a continuation needs to decide and to fork.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Continuation {
+pub struct ParentState {
     /// The response to continue.
-    pub record: Response,
+    pub record: ResponseMeta,
     /// Where a fork would begin.
     pub fork: ForkPoint,
     /// What led that turn's prompt, as JSON text.
@@ -64,7 +68,7 @@ pub struct Continuation {
 
 /// One turn of the past, for a rebuilt conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PastTurn {
+pub struct StoredTurn {
     /// Its response.
     pub id: SessionId,
     /// Id of the model.
@@ -79,15 +83,15 @@ pub struct PastTurn {
 
 /// A response with what its own session adds to what it continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OwnTurn {
+pub struct TurnDelta {
     /// What is known of the response beside its body.
-    pub record: Response,
+    pub record: ResponseMeta,
     /// Where the session's tokens go on from another's, if they do.
     pub fork: Option<ForkPoint>,
     /// The session's own tokens up to the end of the answer.
     pub tokens: Vec<TokenId>,
     /// The turn.
-    pub turn: PastTurn,
+    pub turn: StoredTurn,
 }
 
 /// A line of a listing.
@@ -117,7 +121,11 @@ impl SessionLog {
     ///
     /// # Errors
     /// As [`SessionLog::response`].
-    pub fn response_record(&self, access: &Access, id: SessionId) -> Result<Response, LogError> {
+    pub fn response_record(
+        &self,
+        access: &Access,
+        id: SessionId,
+    ) -> Result<ResponseMeta, LogError> {
         Ok(self.visible(access, id)?.1)
     }
 
@@ -136,18 +144,18 @@ impl SessionLog {
     ///
     /// # Errors
     /// As [`SessionLog::response`].
-    pub fn continuation(&self, access: &Access, id: SessionId) -> Result<Continuation, LogError> {
+    pub fn continuation(&self, access: &Access, id: SessionId) -> Result<ParentState, LogError> {
         let (_, record) = self.visible(access, id)?;
         let fork = ForkPoint {
             parent: id,
             events: record.end_events,
         };
         let gathered = self.replayed(id, fork.events).and_then(|replayed| {
-            let tokens = fork::lineage(&*self.shared.view, fork, 0)?.tokens();
+            let tokens = lineage::lineage(&*self.shared.view, fork, 0)?.tokens();
             Ok((replayed.head, tokens))
         });
         let (head, tokens) = self.unless_gone(access, id, gathered)?;
-        Ok(Continuation {
+        Ok(ParentState {
             record,
             fork,
             head,
@@ -159,17 +167,17 @@ impl SessionLog {
     ///
     /// # Errors
     /// As [`SessionLog::response`].
-    pub fn own_turn(&self, access: &Access, id: SessionId) -> Result<OwnTurn, LogError> {
+    pub fn turn_delta(&self, access: &Access, id: SessionId) -> Result<TurnDelta, LogError> {
         let (head, record) = self.visible(access, id)?;
         let fork = head.fork;
         let gathered = self
             .replayed(id, record.end_events)
             .and_then(|replayed| Ok((stored_body(&*self.shared.view, id, head)?, replayed)));
         let (body, replayed) = self.unless_gone(access, id, gathered)?;
-        Ok(OwnTurn {
+        Ok(TurnDelta {
             fork,
             tokens: replayed.tokens,
-            turn: PastTurn {
+            turn: StoredTurn {
                 id,
                 model: record.model.clone(),
                 input_items: replayed.input_items,
@@ -185,12 +193,12 @@ impl SessionLog {
     ///
     /// # Errors
     /// [`LogError::Corrupt`] if one is missing, [`LogError::NotFound`] if the last is gone.
-    pub fn history(&self, id: SessionId) -> Result<Vec<PastTurn>, LogError> {
+    pub fn history(&self, id: SessionId) -> Result<Vec<StoredTurn>, LogError> {
         let mut turns = Vec::new();
         let mut at = Some(id);
         while let Some(id) = at {
             let head = load::<Head>(&*self.shared.view, &Key::head(id))?;
-            let found = head.and_then(|head| Response::of(&head).map(|record| (head, record)));
+            let found = head.and_then(|head| ResponseMeta::of(&head).map(|record| (head, record)));
             let Some((head, record)) = found else {
                 if turns.is_empty() {
                     return Err(LogError::NotFound);
@@ -198,7 +206,7 @@ impl SessionLog {
                 return Err(damaged(&Key::head(id), &"a continued response is missing").into());
             };
             let replayed = self.replayed(id, record.end_events)?;
-            turns.push(PastTurn {
+            turns.push(StoredTurn {
                 id,
                 body: stored_body(&*self.shared.view, id, head)?,
                 model: record.model,
@@ -284,13 +292,13 @@ impl SessionLog {
     ///
     /// # Errors
     /// [`LogError::NotFound`] if the session is gone; the storage's.
-    pub fn boundary(
+    pub fn fork_point_at(
         &self,
         id: SessionId,
         tokens: usize,
     ) -> Result<Option<(ForkPoint, usize)>, LogError> {
         let head = load::<Head>(&*self.shared.view, &Key::head(id))?.ok_or(LogError::NotFound)?;
-        Ok(self.replayed(id, head.events)?.boundary(id, tokens))
+        Ok(self.replayed(id, head.events)?.fork_point_at(id, tokens))
     }
 
     /// The tokens up to a point of a session.
@@ -298,7 +306,7 @@ impl SessionLog {
     /// # Errors
     /// [`LogError::Corrupt`] if something of the line is missing.
     pub fn tokens(&self, point: ForkPoint) -> Result<Vec<TokenId>, LogError> {
-        Ok(fork::lineage(&*self.shared.view, point, 0)?.tokens())
+        Ok(lineage::lineage(&*self.shared.view, point, 0)?.tokens())
     }
 
     fn replayed(&self, id: SessionId, events: u64) -> Result<Replayed, LogError> {
@@ -306,10 +314,10 @@ impl SessionLog {
     }
 
     /// Head and record of a visible response. An unknown id and another owner's cost the same.
-    fn visible(&self, access: &Access, id: SessionId) -> Result<(Head, Response), LogError> {
+    fn visible(&self, access: &Access, id: SessionId) -> Result<(Head, ResponseMeta), LogError> {
         self.require_persistence()?;
         let (head, expired) = {
-            let snapshot = self.shared.view.snapshot();
+            let snapshot = self.shared.view.begin_read();
             let head = load::<Head>(&snapshot, &Key::head(id))?;
             let expired = self.head_has_expired(&snapshot, head.as_ref())?;
             let begun = snapshot.get(&Key::event(id, 0, 0))?.is_some();
@@ -322,13 +330,17 @@ impl SessionLog {
         let head = head.filter(|head| head.state == State::Stored && !expired);
         let head = head.filter(|head| access.sees(head.owner.as_deref()));
         let head = head.ok_or(LogError::NotFound)?;
-        let record = Response::of(&head)
+        let record = ResponseMeta::of(&head)
             .ok_or_else(|| damaged(&Key::head(id), &"the record of a response is missing"))?;
         Ok((head, record))
     }
 
     /// Whether a response that is still there has outlived its time.
-    fn head_has_expired(&self, read: &impl Read, head: Option<&Head>) -> Result<bool, LogError> {
+    fn head_has_expired(
+        &self,
+        read: &impl ReadStore,
+        head: Option<&Head>,
+    ) -> Result<bool, LogError> {
         let ordinal = head.and_then(|head| head.ordinal);
         let Some(ordinal) = ordinal.filter(|_| self.shared.bounds.ttl_ms.is_some()) else {
             return Ok(false);
@@ -361,7 +373,7 @@ impl SessionLog {
 ///
 /// # Errors
 /// [`LogError::Corrupt`] if it is missing, damaged or another one.
-pub fn stored_body(read: &impl Read, id: SessionId, head: Head) -> Result<String, LogError> {
+pub fn stored_body(read: &impl ReadStore, id: SessionId, head: Head) -> Result<String, LogError> {
     let key = Key::body(id, 0);
     let kept = head.response;
     let kept = kept.ok_or_else(|| damaged(&key, &"no response is kept"))?;

@@ -12,17 +12,21 @@ use std::{
 pub(in crate::session) use clock::SetClock;
 use storages::{CountingStorage, GatedStorage};
 
-use super::{Access, Continuation, Ending, LogOptions, NewResponse, SessionLog, Turn};
+use super::{Access, LogOptions, NewResponse, ParentState, SessionLog, TurnEnd, TurnHandle};
 use crate::session::{
-    Bounds, Event, LogError, Opening, SessionId,
-    event::{ForkPoint, InputAppended, Tokens, TurnClosed, TurnFinish, TurnStatus, Usage},
-    faulty::{Fault, FaultyStorage},
+    Event, LogError, NewSession, RetentionLimits, SessionId,
+    admin::verify::verify,
+    format::{
+        event::{ForkPoint, InputAppended, Tokens, TurnClosed, TurnFinish, TurnStatus, Usage},
+        migrate::{Direct, totals},
+        record::{Head, State, load},
+    },
     key::{Key, KeyRange, Space},
-    memory::MemoryStorage,
-    migrate::{Direct, totals},
-    operate::verify::verify,
-    record::{Head, State, load},
-    storage::Storage,
+    store::{
+        Storage,
+        faulty::{Fault, FaultyStorage},
+        memory::MemoryStorage,
+    },
 };
 
 const ALL: Access = Access::All;
@@ -31,8 +35,8 @@ fn id(n: u32) -> SessionId {
     SessionId::from_bits(u128::from(n))
 }
 
-fn opening(n: u32, continues: Option<&Continuation>) -> Opening {
-    Opening {
+fn opening(n: u32, continues: Option<&ParentState>) -> NewSession {
+    NewSession {
         id: id(n),
         owner: None,
         model: "model".into(),
@@ -42,8 +46,8 @@ fn opening(n: u32, continues: Option<&Continuation>) -> Opening {
     }
 }
 
-fn ending(n: u32, response: Option<&str>) -> Ending {
-    Ending {
+fn ending(n: u32, response: Option<&str>) -> TurnEnd {
+    TurnEnd {
         generated: vec![n, n],
         closed: TurnClosed {
             status: TurnStatus::Completed,
@@ -61,13 +65,13 @@ fn ending(n: u32, response: Option<&str>) -> Ending {
 }
 
 /// A log whose readers live in 1970.
-fn start(storage: &Arc<impl Storage + 'static>, bounds: Bounds) -> SessionLog {
+fn start(storage: &Arc<impl Storage + 'static>, bounds: RetentionLimits) -> SessionLog {
     start_at(storage, bounds, Arc::default())
 }
 
 fn start_at(
     storage: &Arc<impl Storage + 'static>,
-    bounds: Bounds,
+    bounds: RetentionLimits,
     clock: Arc<SetClock>,
 ) -> SessionLog {
     let options = LogOptions {
@@ -78,7 +82,7 @@ fn start_at(
     SessionLog::start(storage.clone(), options).unwrap()
 }
 
-async fn begin(log: &SessionLog, n: u32, continues: Option<&Continuation>) -> Turn {
+async fn begin(log: &SessionLog, n: u32, continues: Option<&ParentState>) -> TurnHandle {
     let mut turn = log.begin(opening(n, continues)).await.unwrap();
     let input = InputAppended {
         items: vec![format!("{{\"n\":{n}}}")],
@@ -91,7 +95,7 @@ async fn begin(log: &SessionLog, n: u32, continues: Option<&Continuation>) -> Tu
     turn
 }
 
-async fn store(log: &SessionLog, n: u32, continues: Option<&Continuation>) {
+async fn store(log: &SessionLog, n: u32, continues: Option<&ParentState>) {
     begin(log, n, continues)
         .await
         .end(ending(n, Some("{}")))
@@ -106,7 +110,7 @@ fn assert_clean(storage: &Arc<impl Storage>) {
 #[tokio::test]
 async fn a_line_of_thousands_of_forks_is_read_in_few_steps() {
     let storage = Arc::new(CountingStorage::default());
-    let log = start(&storage, Bounds::default());
+    let log = start(&storage, RetentionLimits::default());
     let mut expected = Vec::new();
     let mut parent = None;
     for n in 1..=2_100 {
@@ -125,7 +129,7 @@ async fn a_line_of_thousands_of_forks_is_read_in_few_steps() {
             parent: id(n),
             events: record.end_events,
         };
-        parent = Some(Continuation {
+        parent = Some(ParentState {
             record,
             fork,
             head: String::new(),
@@ -138,7 +142,7 @@ async fn a_line_of_thousands_of_forks_is_read_in_few_steps() {
 #[tokio::test]
 async fn a_deleted_parent_stays_for_a_turn_in_flight_and_goes_with_its_response() {
     let storage = Arc::new(MemoryStorage::default());
-    let log = start(&storage, Bounds::default());
+    let log = start(&storage, RetentionLimits::default());
     store(&log, 1, None).await;
     let parent = log.continuation(&ALL, id(1)).unwrap();
     let mut child = begin(&log, 2, Some(&parent)).await;
@@ -172,9 +176,9 @@ async fn a_deleted_parent_stays_for_a_turn_in_flight_and_goes_with_its_response(
 #[tokio::test]
 async fn forks_that_store_nothing_keep_only_the_events_that_they_share() {
     let storage = Arc::new(MemoryStorage::default());
-    let log = start(&storage, Bounds::from_flags(None, None, None, 1));
+    let log = start(&storage, RetentionLimits::from_flags(None, None, None, 1));
     store(&log, 1, None).await;
-    let (fork, covered) = log.boundary(id(1), 2).unwrap().unwrap();
+    let (fork, covered) = log.fork_point_at(id(1), 2).unwrap().unwrap();
     assert_eq!((fork.events, covered), (3, 1));
     let mut stateless = opening(2, None);
     stateless.fork = Some(fork);
@@ -202,7 +206,7 @@ async fn forks_that_store_nothing_keep_only_the_events_that_they_share() {
 #[tokio::test]
 async fn a_large_purge_takes_many_commits_and_survives_a_restart_between_them() {
     let storage = Arc::new(FaultyStorage::default());
-    let log = start(&storage, Bounds::default());
+    let log = start(&storage, RetentionLimits::default());
     let body = format!("{{\"text\":\"{}\"}}", "x".repeat(20 << 20));
     begin(&log, 1, None)
         .await
@@ -214,14 +218,14 @@ async fn a_large_purge_takes_many_commits_and_survives_a_restart_between_them() 
     storage.fail_after(1, Fault::CrashBeforeWrite);
     log.delete(ALL, id(1)).await.unwrap();
     assert!(matches!(log.settle().await, Err(LogError::Unavailable(_))));
-    let storage = Arc::new(storage.restarted(crate::session::faulty::Loss::Lost));
+    let storage = Arc::new(storage.restarted(crate::session::store::faulty::Loss::Lost));
     let left = storage
         .scan(&KeyRange::space(Space::Body), usize::MAX)
         .unwrap()
         .len();
     assert!(left > 2_000, "{left}");
     assert_clean(&storage);
-    let log = start(&storage, Bounds::default());
+    let log = start(&storage, RetentionLimits::default());
     log.settle().await.unwrap();
     assert_eq!(totals(&Direct(&*storage)).unwrap().records, 2);
 }
@@ -229,7 +233,7 @@ async fn a_large_purge_takes_many_commits_and_survives_a_restart_between_them() 
 #[tokio::test]
 async fn a_large_turn_takes_many_commits_none_of_which_is_large() {
     let storage = Arc::new(CountingStorage::default());
-    let log = start(&storage, Bounds::default());
+    let log = start(&storage, RetentionLimits::default());
     let huge = format!("{{\"text\":\"{}\"}}", "x".repeat(32 << 20));
     let mut turn = begin(&log, 1, None).await;
     let input = InputAppended {
@@ -256,7 +260,7 @@ async fn what_is_not_durable_is_not_seen() {
         inner: MemoryStorage::default(),
         gate: std::sync::Mutex::new(None),
     });
-    let log = start(&storage, Bounds::default());
+    let log = start(&storage, RetentionLimits::default());
     store(&log, 1, None).await;
     *storage.gate.lock().unwrap() = Some((at_sync, wait));
     let turn = begin(&log, 2, None).await;
@@ -292,14 +296,14 @@ async fn a_response_whose_body_or_session_is_lost_is_corrupt_and_not_unknown() {
     let long = format!("{{\"text\":\"{}\"}}", "x".repeat(5_000));
     for lost in [Key::head(id(1)), Key::body(id(1), 0)] {
         let storage = Arc::new(MemoryStorage::default());
-        let log = start(&storage, Bounds::default());
+        let log = start(&storage, RetentionLimits::default());
         let turn = begin(&log, 1, None).await;
         turn.end(ending(1, Some(&long))).await.unwrap();
         log.close().await.unwrap();
         let mut entries = storage.entries();
         entries.remove(&lost).unwrap();
         let storage = Arc::new(MemoryStorage::holding(entries));
-        let log = start(&storage, Bounds::default());
+        let log = start(&storage, RetentionLimits::default());
         let read = log.response(&ALL, id(1));
         assert!(
             matches!(read, Err(LogError::Corrupt(_))),
@@ -312,7 +316,7 @@ async fn a_response_whose_body_or_session_is_lost_is_corrupt_and_not_unknown() {
 #[tokio::test]
 async fn a_log_that_failed_says_so_before_a_turn_begins_and_until_it_is_back() {
     let storage = Arc::new(FaultyStorage::default());
-    let log = start(&storage, Bounds::default());
+    let log = start(&storage, RetentionLimits::default());
     assert_eq!(log.check_writable().await, Ok(()));
     storage.fail_after(0, Fault::FullBeforeWrite);
     let turn = begin(&log, 1, None).await;
@@ -332,7 +336,7 @@ async fn a_log_that_failed_says_so_before_a_turn_begins_and_until_it_is_back() {
 #[tokio::test]
 async fn only_the_owner_and_the_operator_see_a_response() {
     let storage = Arc::new(MemoryStorage::default());
-    let log = start(&storage, Bounds::default());
+    let log = start(&storage, RetentionLimits::default());
     let mut owned = opening(1, None);
     owned.owner = Some("anna".into());
     log.begin(owned)

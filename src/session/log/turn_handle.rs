@@ -7,14 +7,18 @@ use super::{SessionLog, closed as closed_log, committer::Command};
 use crate::{
     id::TokenId,
     session::{
-        codec::Kind,
         error::LogError,
-        event::{Event, Tokens, TurnClosed, TurnFinish, TurnStatus, Usage},
-        fork,
+        format::{
+            codec::Kind,
+            event::{Event, Tokens, TurnClosed, TurnFinish, TurnStatus, Usage},
+            event_batch::EventBatch,
+            record::{Payload, part_len_bytes},
+        },
         key::{Key, SessionId, Space},
-        pack::Pack,
-        record::{Payload, part_len_bytes},
-        turn::{Closing, ClosingResponse, Opening, Piece, Target},
+        ops::{
+            lifecycle::{ClosedResponse, NewSession, SessionClose, StagedPayload, Target},
+            lineage,
+        },
     },
 };
 
@@ -22,7 +26,7 @@ use crate::{
 const SLICE_LEN_BYTES: usize = 256 << 10;
 
 /// A turn whose session is open. Dropping it closes the session as cancelled.
-pub struct Turn {
+pub struct TurnHandle {
     log: SessionLog,
     id: SessionId,
     created_at_ms: i64,
@@ -32,7 +36,7 @@ pub struct Turn {
 
 /// How a turn ends.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Ending {
+pub struct TurnEnd {
     /// What the model generated since the last [`Turn::append`].
     pub generated: Vec<TokenId>,
     /// How it ended.
@@ -53,10 +57,10 @@ pub struct NewResponse {
     pub forkable: bool,
 }
 
-impl Turn {
-    pub(super) async fn begin(log: SessionLog, opening: Opening) -> Result<Self, LogError> {
+impl TurnHandle {
+    pub(super) async fn begin(log: SessionLog, opening: NewSession) -> Result<Self, LogError> {
         let flat = match opening.fork {
-            Some(point) => fork::flat_for_fork(&*log.shared.view, point)?,
+            Some(point) => lineage::flat_for_fork(&*log.shared.view, point)?,
             None => None,
         };
         let (reply, registered) = oneshot::channel();
@@ -72,7 +76,7 @@ impl Turn {
         if let Some(flat) = flat {
             let len_bytes = flat.bytes.len() as u64;
             let (rest, staged_parts) = turn.stage(Target::Flat, flat).await?;
-            let piece = Piece {
+            let piece = StagedPayload {
                 rest,
                 staged_parts,
                 len_bytes,
@@ -121,7 +125,7 @@ impl Turn {
     /// # Errors
     /// [`LogError::Unavailable`] if any part of the turn could not be stored: then none of it is
     /// visible.
-    pub async fn end(mut self, ending: Ending) -> Result<(), LogError> {
+    pub async fn end(mut self, ending: TurnEnd) -> Result<(), LogError> {
         let registered = self.registered.take();
         self.ended = true;
         let closed_at_ms = ending.closed.closed_at_ms;
@@ -137,7 +141,7 @@ impl Turn {
             Some(response) => Some(self.stage_response(response).await?),
             None => None,
         };
-        let closing = Closing {
+        let closing = SessionClose {
             events,
             response,
             closed_at_ms,
@@ -158,14 +162,14 @@ impl Turn {
 
     /// Events as they are appended: together, except for large ones, of which all but the end is
     /// queued here.
-    async fn packs_of(&self, events: &[Event]) -> Result<Vec<Pack>, LogError> {
-        let together = Pack::of(events);
+    async fn packs_of(&self, events: &[Event]) -> Result<Vec<EventBatch>, LogError> {
+        let together = EventBatch::of(events);
         if together.rest.bytes.len() <= SLICE_LEN_BYTES {
             return Ok(vec![together]);
         }
         let mut packs = Vec::new();
         for event in events {
-            let mut pack = Pack::of(std::slice::from_ref(event));
+            let mut pack = EventBatch::of(std::slice::from_ref(event));
             if pack.rest.bytes.len() > SLICE_LEN_BYTES {
                 // Its slices go under the number of the session's next event.
                 for events in packs.drain(..) {
@@ -179,7 +183,7 @@ impl Turn {
         Ok(packs)
     }
 
-    async fn stage_response(&self, response: NewResponse) -> Result<ClosingResponse, LogError> {
+    async fn stage_response(&self, response: NewResponse) -> Result<ClosedResponse, LogError> {
         let bytes = response.body.into_bytes();
         let digest = Sha256::digest(&bytes).into();
         let payload = Payload {
@@ -189,7 +193,7 @@ impl Turn {
         };
         let len_bytes = payload.bytes.len() as u64;
         let (rest, staged_parts) = self.stage(Target::Body, payload).await?;
-        let body = Piece {
+        let body = StagedPayload {
             rest,
             staged_parts,
             len_bytes,
@@ -200,7 +204,7 @@ impl Turn {
             forkable,
             ..
         } = response;
-        Ok(ClosingResponse {
+        Ok(ClosedResponse {
             body,
             head_digest,
             forkable,
@@ -253,7 +257,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for TurnHandle {
     fn drop(&mut self) {
         if self.ended {
             return;
@@ -265,8 +269,8 @@ impl Drop for Turn {
             seed: 0,
             closed_at_ms: self.created_at_ms,
         });
-        let closing = Closing {
-            events: vec![Pack::of(&[closed])],
+        let closing = SessionClose {
+            events: vec![EventBatch::of(&[closed])],
             response: None,
             closed_at_ms: self.created_at_ms,
         };

@@ -6,8 +6,8 @@ use serde_json::json;
 use super::*;
 use crate::{
     conversation::{
-        CallKind, CallOutput, FunctionCall, FunctionTool, Head, Item, Message, Part, Reasoning,
-        Role,
+        CallKind, CallOutput, ContentPart, FunctionCall, FunctionTool, Item, Message, Preamble,
+        Reasoning, Role,
     },
     template::{ChatTemplate, Rendering},
 };
@@ -33,12 +33,12 @@ fn compiled(spellings: &[&str]) -> ChatTemplate {
 }
 
 /// A conversation with `text` in every field.
-fn conversation(text: &str) -> (Head, Vec<Item>) {
+fn conversation(text: &str) -> (Preamble, Vec<Item>) {
     let owned = || text.to_owned();
     let said = |role| {
         Item::Message(Message {
             role,
-            content: vec![Part::Text(owned())],
+            content: vec![ContentPart::Text(owned())],
         })
     };
     let tool = FunctionTool {
@@ -48,7 +48,7 @@ fn conversation(text: &str) -> (Head, Vec<Item>) {
         strict: None,
         path: String::new(),
     };
-    let head = Head {
+    let head = Preamble {
         instructions: Some(owned()),
         tools: vec![tool],
         tool_instruction: Some(owned()),
@@ -68,13 +68,13 @@ fn conversation(text: &str) -> (Head, Vec<Item>) {
         Item::CallOutput(CallOutput {
             of: CallKind::Function,
             call_id: owned(),
-            output: vec![Part::Text(owned())],
+            output: vec![ContentPart::Text(owned())],
         }),
     ];
     (head, items)
 }
 
-fn pieces(template: &ChatTemplate, text: &str) -> Vec<PromptPiece> {
+fn pieces(template: &ChatTemplate, text: &str) -> Vec<PromptSegment> {
     let (head, items) = conversation(text);
     let rendering = Rendering {
         head: &head,
@@ -86,12 +86,12 @@ fn pieces(template: &ChatTemplate, text: &str) -> Vec<PromptPiece> {
         .unwrap()
 }
 
-fn joined(pieces: &[PromptPiece]) -> String {
-    pieces.iter().map(PromptPiece::text).collect()
+fn joined(pieces: &[PromptSegment]) -> String {
+    pieces.iter().map(PromptSegment::text).collect()
 }
 
 /// How often the pieces that are markup have a spelling which only the template may write.
-fn control_tokens(pieces: &[PromptPiece]) -> usize {
+fn control_tokens(pieces: &[PromptSegment]) -> usize {
     let count = |text: &str| {
         SPELLINGS[..3]
             .iter()
@@ -99,8 +99,8 @@ fn control_tokens(pieces: &[PromptPiece]) -> usize {
             .sum::<usize>()
     };
     let markup = pieces.iter().filter_map(|piece| match piece {
-        PromptPiece::Markup(text) => Some(count(text)),
-        PromptPiece::Literal(_) => None,
+        PromptSegment::Template(text) => Some(count(text)),
+        PromptSegment::UserText(_) => None,
     });
     markup.sum()
 }
@@ -130,8 +130,8 @@ fn spellings_in_values_are_literals() {
 #[test]
 fn markers_that_the_template_looks_for_stay_in_answers() {
     let template = compiled(&SPELLINGS);
-    let (head, items) = (Head::default(), |role| {
-        let content = vec![Part::Text("<think>a</think> b".to_owned())];
+    let (head, items) = (Preamble::default(), |role| {
+        let content = vec![ContentPart::Text("<think>a</think> b".to_owned())];
         vec![Item::Message(Message { role, content })]
     });
     let render = |items: &[Item]| {

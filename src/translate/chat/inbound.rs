@@ -2,10 +2,10 @@
 
 use super::messages::items;
 use crate::{
-    conversation::{Head, SamplingWishes, Truncation, Turn},
+    conversation::{Preamble, SamplingRequest, Truncation, Turn},
     limits,
     translate::{
-        Code, Refusal,
+        Code, RequestError,
         format::{self, format},
         inbound::{self, SamplingFields, UnsupportedTools},
         logprobs,
@@ -28,7 +28,7 @@ pub struct Chat {
 ///
 /// # Errors
 /// What cannot be answered.
-pub fn chat(mut request: ChatRequest, unsupported: UnsupportedTools) -> Result<Chat, Refusal> {
+pub fn chat(mut request: ChatRequest, unsupported: UnsupportedTools) -> Result<Chat, RequestError> {
     refuse_absent(&request)?;
     let declared = inbound::declared(request.tools.take(), unsupported)?;
     let tool_rules = inbound::tool_rules(
@@ -40,13 +40,13 @@ pub fn chat(mut request: ChatRequest, unsupported: UnsupportedTools) -> Result<C
     let format = format("response_format", request.response_format.take())?;
     format::refuse_beside(&format, &tool_rules.choice)?;
     let turn = Turn {
-        sampling: SamplingWishes {
+        sampling: SamplingRequest {
             logprobs: asked_logprobs(&request)?,
-            ..inbound::wishes(&sampling(&request))?
+            ..inbound::sampling_request(&sampling(&request))?
         },
         format,
         verbosity: inbound::verbosity("verbosity", request.verbosity.as_deref())?,
-        labels: inbound::labels(
+        labels: inbound::echoed_fields(
             request.metadata,
             request.user,
             request.safety_identifier,
@@ -66,7 +66,7 @@ pub fn chat(mut request: ChatRequest, unsupported: UnsupportedTools) -> Result<C
         truncation: Truncation::Disabled,
         previous: None,
         items: items(request.messages)?,
-        head: Head {
+        head: Preamble {
             instructions: None,
             tools: inbound::shown(&declared.tools, &tool_rules.choice),
             tool_instruction: inbound::instruction(&tool_rules.choice),
@@ -82,7 +82,7 @@ pub fn chat(mut request: ChatRequest, unsupported: UnsupportedTools) -> Result<C
         model: request.model,
     };
     if !inbound::says_anything(&turn.head, &turn.items) {
-        return Err(Refusal::of(
+        return Err(RequestError::of(
             Code::EmptyInput,
             "messages",
             "Nothing to answer: no message holds any text.",
@@ -111,24 +111,24 @@ fn sampling(request: &ChatRequest) -> SamplingFields<'_> {
     }
 }
 
-fn asked_logprobs(request: &ChatRequest) -> Result<Option<u8>, Refusal> {
+fn asked_logprobs(request: &ChatRequest) -> Result<Option<u8>, RequestError> {
     let top = logprobs::count("top_logprobs", request.top_logprobs)?.unwrap_or(0);
     match request.logprobs {
         Some(true) => Ok(Some(top)),
         _ if top == 0 => Ok(None),
-        _ => Err(Refusal::invalid(
+        _ => Err(RequestError::invalid(
             "top_logprobs",
             "`top_logprobs` needs `logprobs` to be true.",
         )),
     }
 }
 
-pub(in crate::translate) fn answers(n: Option<i64>) -> Result<usize, Refusal> {
+pub(in crate::translate) fn answers(n: Option<i64>) -> Result<usize, RequestError> {
     let most = limits::CHOICES_MAX;
     match n.map(usize::try_from) {
         None => Ok(1),
         Some(Ok(n)) if (1..=most).contains(&n) => Ok(n),
-        Some(_) => Err(Refusal::invalid(
+        Some(_) => Err(RequestError::invalid(
             "n",
             format!("`n` must be from 1 to {most}."),
         )),
@@ -136,10 +136,10 @@ pub(in crate::translate) fn answers(n: Option<i64>) -> Result<usize, Refusal> {
 }
 
 /// Parts of the API that this server does not have.
-fn refuse_absent(request: &ChatRequest) -> Result<(), Refusal> {
+fn refuse_absent(request: &ChatRequest) -> Result<(), RequestError> {
     let is_some = |list: &Option<Vec<_>>| list.as_ref().is_some_and(|list| !list.is_empty());
     let modalities = request.modalities.as_deref().unwrap_or_default();
-    Refusal::of_absent(&[
+    RequestError::of_absent(&[
         ("functions", is_some(&request.functions)),
         ("function_call", request.function_call.is_some()),
         ("modalities", modalities.iter().any(|kind| kind != "text")),
@@ -155,11 +155,11 @@ mod tests {
 
     use super::*;
     use crate::{
-        conversation::{Item, Message, Part, Role},
+        conversation::{ContentPart, Item, Message, Role},
         translate::parse,
     };
 
-    fn translate(request: &Value) -> Result<Chat, Refusal> {
+    fn translate(request: &Value) -> Result<Chat, RequestError> {
         let parsed = parse::parse(request.to_string().as_bytes())?;
         assert!(parsed.unknown.is_empty(), "{request}: {:?}", parsed.unknown);
         chat(parsed.value, UnsupportedTools::Refuse)
@@ -191,7 +191,7 @@ mod tests {
             .iter()
             .map(|item| match item {
                 Item::Message(Message { role, content }) => match content.as_slice() {
-                    [Part::Text(text)] => (*role, text.as_str()),
+                    [ContentPart::Text(text)] => (*role, text.as_str()),
                     other => panic!("{other:?}"),
                 },
                 other => panic!("{other:?}"),

@@ -4,18 +4,18 @@ use std::collections::HashSet;
 
 use crate::{
     conversation::{
-        CallKind, CallOutput, CustomCall, FunctionCall, Item, Message, Part, Reasoning, Role,
+        CallKind, CallOutput, ContentPart, CustomCall, FunctionCall, Item, Message, Reasoning, Role,
     },
     translate::{
-        Refusal,
-        inbound::{call_id, named, parts, unasked},
+        RequestError,
+        inbound::{call_id, content_parts, named, unasked},
     },
     wire::chat::{ChatMessage, ChatToolCall},
 };
 
 /// Translates `messages`.
-pub(super) fn items(messages: Option<Vec<ChatMessage>>) -> Result<Vec<Item>, Refusal> {
-    let messages = messages.ok_or_else(|| Refusal::missing("messages"))?;
+pub(super) fn items(messages: Option<Vec<ChatMessage>>) -> Result<Vec<Item>, RequestError> {
+    let messages = messages.ok_or_else(|| RequestError::missing("messages"))?;
     let mut items = Vec::new();
     let mut outputs = Vec::new();
     for (index, message) in messages.into_iter().enumerate() {
@@ -35,13 +35,16 @@ pub(super) fn items(messages: Option<Vec<ChatMessage>>) -> Result<Vec<Item>, Ref
     }
 }
 
-fn add(path: &str, message: ChatMessage, items: &mut Vec<Item>) -> Result<(), Refusal> {
+fn add(path: &str, message: ChatMessage, items: &mut Vec<Item>) -> Result<(), RequestError> {
     let of = |field: &str| format!("{path}.{field}");
     if message.function_call.is_some() {
-        return Err(Refusal::unsupported(&of("function_call")));
+        return Err(RequestError::unsupported(&of("function_call")));
     }
     let role = message.role.clone();
-    match role.ok_or_else(|| Refusal::missing(of("role")))?.as_str() {
+    match role
+        .ok_or_else(|| RequestError::missing(of("role")))?
+        .as_str()
+    {
         "user" => items.push(said(path, Role::User, message)?),
         "system" | "developer" => items.push(said(path, Role::System, message)?),
         "assistant" => answer(path, message, items)?,
@@ -49,42 +52,42 @@ fn add(path: &str, message: ChatMessage, items: &mut Vec<Item>) -> Result<(), Re
             call_id: named(of("tool_call_id"), message.tool_call_id)?,
             of: CallKind::Function,
             output: match message.content {
-                Some(content) => parts(path, content)?,
-                None => return Err(Refusal::missing(of("content"))),
+                Some(content) => content_parts(path, content)?,
+                None => return Err(RequestError::missing(of("content"))),
             },
         })),
-        "function" => return Err(Refusal::unsupported(&of("role"))),
+        "function" => return Err(RequestError::unsupported(&of("role"))),
         other => {
             let message = format!(
                 "`{path}.role` must be `user`, `assistant`, `system`, `developer` or `tool`, not \
                  `{other}`."
             );
-            return Err(Refusal::invalid(of("role"), message));
+            return Err(RequestError::invalid(of("role"), message));
         }
     }
     Ok(())
 }
 
-fn said(path: &str, role: Role, message: ChatMessage) -> Result<Item, Refusal> {
+fn said(path: &str, role: Role, message: ChatMessage) -> Result<Item, RequestError> {
     let content = message.content;
-    let content = content.ok_or_else(|| Refusal::missing(format!("{path}.content")))?;
-    let content = parts(path, content)?;
+    let content = content.ok_or_else(|| RequestError::missing(format!("{path}.content")))?;
+    let content = content_parts(path, content)?;
     Ok(Item::Message(Message { role, content }))
 }
 
 /// What the model thought, said and called.
-fn answer(path: &str, message: ChatMessage, items: &mut Vec<Item>) -> Result<(), Refusal> {
+fn answer(path: &str, message: ChatMessage, items: &mut Vec<Item>) -> Result<(), RequestError> {
     let thoughts = message.reasoning_content.or(message.reasoning);
     if let Some(text) = thoughts.filter(|text| !text.is_empty()) {
         items.push(Item::Reasoning(Reasoning { text }));
     }
     let calls = message.tool_calls.unwrap_or_default();
     let content = match (message.content, message.refusal) {
-        (Some(content), _) => parts(path, content)?,
+        (Some(content), _) => content_parts(path, content)?,
         // The assistant's own words came this way.
-        (None, Some(refusal)) => vec![Part::Text(refusal)],
+        (None, Some(refusal)) => vec![ContentPart::Text(refusal)],
         (None, None) if !calls.is_empty() => Vec::new(),
-        (None, None) => return Err(Refusal::missing(format!("{path}.content"))),
+        (None, None) => return Err(RequestError::missing(format!("{path}.content"))),
     };
     if !content.is_empty() || calls.is_empty() {
         let role = Role::Assistant;
@@ -96,9 +99,9 @@ fn answer(path: &str, message: ChatMessage, items: &mut Vec<Item>) -> Result<(),
     Ok(())
 }
 
-fn call(path: &str, call: ChatToolCall) -> Result<Item, Refusal> {
+fn call(path: &str, call: ChatToolCall) -> Result<Item, RequestError> {
     let of = |field: &str| format!("{path}.{field}");
-    let missing = |field: &str| Refusal::missing(of(field));
+    let missing = |field: &str| RequestError::missing(of(field));
     let call_id = named(of("id"), call.id)?;
     match call.kind.as_deref() {
         None | Some("function") => {
@@ -122,7 +125,7 @@ fn call(path: &str, call: ChatToolCall) -> Result<Item, Refusal> {
         }
         Some(other) => {
             let message = format!("`{path}.type` must be `function` or `custom`, not `{other}`.");
-            Err(Refusal::invalid(of("type"), message))
+            Err(RequestError::invalid(of("type"), message))
         }
     }
 }
@@ -133,7 +136,7 @@ mod tests {
 
     use super::*;
 
-    fn translate(messages: Value) -> Result<Vec<Item>, Refusal> {
+    fn translate(messages: Value) -> Result<Vec<Item>, RequestError> {
         items(serde_json::from_value(messages).expect("messages"))
     }
 

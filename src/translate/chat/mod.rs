@@ -9,4 +9,4 @@ pub(super) use inbound::answers;
 pub use inbound::{Chat, chat};
 pub use outbound::{ReasoningAlias, completion};
 pub(super) use outbound::{finish_reason, usage};
-pub use stream::Chunks;
+pub use stream::ChatChunkEncoder;

@@ -1,11 +1,11 @@
 //! The domain → chat completions.
 
 use crate::{
-    conversation::{Output, OutputItem, Record, Status, Usage, tool::shown_name},
+    conversation::{Output, OutputItem, ResponseState, Status, Usage, tool::shown_name},
     translate::logprobs,
     wire::chat::{
         AssistantMessage, CalledCustom, CalledFunction, ChatChoice, ChatCompletion, ChatUsage,
-        CompletionTokensDetails, PromptTokensDetails, Thoughts, ToolCall,
+        CompletionTokensDetails, PromptTokensDetails, ReasoningText, ToolCall,
     },
 };
 
@@ -20,8 +20,8 @@ pub enum ReasoningAlias {
 
 impl ReasoningAlias {
     /// A text of thoughts under its names.
-    pub(super) fn thoughts(self, text: String) -> Thoughts {
-        Thoughts {
+    pub(super) fn thoughts(self, text: String) -> ReasoningText {
+        ReasoningText {
             reasoning: (self == Self::Reasoning).then(|| text.clone()),
             reasoning_content: Some(text),
         }
@@ -29,7 +29,7 @@ impl ReasoningAlias {
 }
 
 /// The completion that the ended answers to one request make; there is at least one.
-pub fn completion(answers: &[Record], alias: ReasoningAlias) -> Option<ChatCompletion> {
+pub fn completion(answers: &[ResponseState], alias: ReasoningAlias) -> Option<ChatCompletion> {
     let first = answers.first()?;
     Some(ChatCompletion {
         id: id(first),
@@ -48,13 +48,13 @@ pub fn completion(answers: &[Record], alias: ReasoningAlias) -> Option<ChatCompl
 }
 
 /// The name of a completion: that of its first answer.
-pub(super) fn id(first: &Record) -> String {
+pub(super) fn id(first: &ResponseState) -> String {
     format!("chatcmpl-{:032x}", first.id.bits())
 }
 
-fn choice(index: usize, record: &Record, alias: ReasoningAlias) -> ChatChoice {
-    let thoughts: Vec<&str> = record.contents().filter_map(Output::thought).collect();
-    let texts: Vec<&str> = record.contents().filter_map(Output::said).collect();
+fn choice(index: usize, record: &ResponseState, alias: ReasoningAlias) -> ChatChoice {
+    let thoughts: Vec<&str> = record.contents().filter_map(Output::reasoning).collect();
+    let texts: Vec<&str> = record.contents().filter_map(Output::message).collect();
     let tool_calls: Vec<ToolCall> = record.output.iter().filter_map(call).collect();
     ChatChoice {
         index,
@@ -65,7 +65,7 @@ fn choice(index: usize, record: &Record, alias: ReasoningAlias) -> ChatChoice {
             refusal: None,
             annotations: [],
             thoughts: match thoughts.is_empty() {
-                true => Thoughts::default(),
+                true => ReasoningText::default(),
                 false => alias.thoughts(thoughts.concat()),
             },
             tool_calls,
@@ -101,16 +101,16 @@ pub(super) fn call(item: &OutputItem) -> Option<ToolCall> {
 }
 
 /// Why an answer ended.
-pub(in crate::translate) fn finish_reason(record: &Record) -> &'static str {
+pub(in crate::translate) fn finish_reason(record: &ResponseState) -> &'static str {
     match record.status {
-        Status::Cut => "length",
+        Status::Incomplete => "length",
         Status::Completed if record.contents().any(Output::is_call) => "tool_calls",
         Status::Completed | Status::InProgress | Status::Cancelled | Status::Failed(_) => "stop",
     }
 }
 
 /// Token counts of all answers; they share one prompt, which counts once.
-pub(in crate::translate) fn usage(answers: &[Record]) -> ChatUsage {
+pub(in crate::translate) fn usage(answers: &[ResponseState]) -> ChatUsage {
     let usages = || answers.iter().filter_map(|answer| answer.usage);
     let first: Usage = usages().next().unwrap_or_default();
     let completion_tokens = usages().map(|usage| usage.output_tokens).sum();

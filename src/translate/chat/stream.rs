@@ -2,8 +2,8 @@
 
 use super::outbound::{self, ReasoningAlias};
 use crate::{
-    conversation::{AnswerEvent, Output, OutputItem, Record},
-    translate::{choices::Choices, logprobs},
+    conversation::{Output, OutputEvent, OutputItem, ResponseState},
+    translate::{chunk_encoder::ChunkEncoder, logprobs},
     wire::chat::{
         CalledCustom, CalledFunction, ChatChunk, ChatUsage, ChunkChoice, Delta, ToolCall,
     },
@@ -11,7 +11,7 @@ use crate::{
 
 /// Makes the chunks of one stream.
 #[derive(Debug)]
-pub struct Chunks {
+pub struct ChatChunkEncoder {
     id: String,
     created: i64,
     model: String,
@@ -26,7 +26,7 @@ struct Answer {
     open: Open,
     /// Calls so far.
     calls: usize,
-    ended: Option<Box<Record>>,
+    ended: Option<Box<ResponseState>>,
 }
 
 /// What the item that is open holds.
@@ -40,10 +40,10 @@ enum Open {
     CustomCall,
 }
 
-impl Chunks {
+impl ChatChunkEncoder {
     /// The stream of these answers, of which there is at least one, and its first chunks.
     pub fn start(
-        answers: &[&Record],
+        answers: &[&ResponseState],
         include_usage: bool,
         alias: ReasoningAlias,
     ) -> (Self, Vec<ChatChunk>) {
@@ -159,14 +159,14 @@ fn of_call(call: ToolCall) -> Delta {
     }
 }
 
-impl Choices for Chunks {
+impl ChunkEncoder for ChatChunkEncoder {
     type Chunk = ChatChunk;
 
-    fn answer(&mut self, index: usize, event: AnswerEvent) -> Option<ChatChunk> {
+    fn answer(&mut self, index: usize, event: OutputEvent) -> Option<ChatChunk> {
         let (delta, tokens) = match event {
-            AnswerEvent::Opened { item, .. } => (self.opened(index, &item)?, Vec::new()),
-            AnswerEvent::Grown { delta, logprobs } => (self.grown(index, delta)?, logprobs),
-            AnswerEvent::Closed { .. } => {
+            OutputEvent::ItemAdded { item, .. } => (self.opened(index, &item)?, Vec::new()),
+            OutputEvent::Delta { delta, logprobs } => (self.grown(index, delta)?, logprobs),
+            OutputEvent::ItemDone { .. } => {
                 self.answers[index].open = Open::Nothing;
                 return None;
             }
@@ -178,7 +178,7 @@ impl Choices for Chunks {
         Some(chunk)
     }
 
-    fn end(&mut self, index: usize, record: Record) -> Vec<ChatChunk> {
+    fn end(&mut self, index: usize, record: ResponseState) -> Vec<ChatChunk> {
         let reason = outbound::finish_reason(&record);
         let mut chunks = vec![self.of(index, Delta::default(), Some(reason))];
         self.answers[index].ended = Some(Box::new(record));

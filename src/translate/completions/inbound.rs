@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use crate::{
     conversation::{
-        Format, Head, Item, Message, Part, RawPrompt, Role, ToolChoice, ToolRules, Truncation, Turn,
+        ContentPart, Item, Message, OutputFormat, Preamble, RawPrompt, Role, ToolChoice, ToolRules,
+        Truncation, Turn,
     },
     limits,
     translate::{
-        Code, Refusal, chat,
+        Code, RequestError, chat,
         inbound::{self, SamplingFields},
         logprobs,
     },
@@ -35,16 +36,16 @@ pub struct Completions {
 ///
 /// # Errors
 /// What cannot be answered.
-pub fn completions(request: CompletionRequest) -> Result<Completions, Refusal> {
+pub fn completions(request: CompletionRequest) -> Result<Completions, RequestError> {
     refuse_absent(&request)?;
     let answers = chat::answers(request.n)?;
     let prompts = prompts(request.prompt)?;
     if prompts.len() * answers > limits::CHOICES_MAX {
         let most = limits::CHOICES_MAX;
         let message = format!("All prompts together may have at most {most} answers.");
-        return Err(Refusal::invalid("prompt", message));
+        return Err(RequestError::invalid("prompt", message));
     }
-    let mut sampling = inbound::wishes(&SamplingFields {
+    let mut sampling = inbound::sampling_request(&SamplingFields {
         temperature: request.temperature,
         top_p: request.top_p,
         top_k: request.top_k,
@@ -58,10 +59,10 @@ pub fn completions(request: CompletionRequest) -> Result<Completions, Refusal> {
     sampling.logprobs = logprobs::count("logprobs", request.logprobs)?;
     let max_tokens = inbound::at_least_one("max_tokens", request.max_tokens)?;
     let stop = inbound::stop(request.stop)?;
-    let labels = inbound::labels(None, request.user, None, None)?;
+    let labels = inbound::echoed_fields(None, request.user, None, None)?;
     let turn = |prompt: RawPrompt| Turn {
         model: request.model.clone(),
-        head: Head::default(),
+        head: Preamble::default(),
         previous: None,
         items: match &prompt {
             RawPrompt::Text(text) => vec![message(text)],
@@ -83,7 +84,7 @@ pub fn completions(request: CompletionRequest) -> Result<Completions, Refusal> {
             parallel: true,
             calls_max: None,
         },
-        format: Format::Text,
+        format: OutputFormat::Text,
         verbosity: None,
         labels: labels.clone(),
     };
@@ -100,11 +101,11 @@ pub fn completions(request: CompletionRequest) -> Result<Completions, Refusal> {
 fn message(text: &str) -> Item {
     Item::Message(Message {
         role: Role::User,
-        content: vec![Part::Text(text.to_owned())],
+        content: vec![ContentPart::Text(text.to_owned())],
     })
 }
 
-fn prompts(prompts: Option<Prompts>) -> Result<Vec<RawPrompt>, Refusal> {
+fn prompts(prompts: Option<Prompts>) -> Result<Vec<RawPrompt>, RequestError> {
     let raw = match prompts {
         None => vec![RawPrompt::Text(String::new())],
         Some(Prompts::Texts(texts)) => texts.into_iter().map(RawPrompt::Text).collect(),
@@ -124,13 +125,13 @@ fn prompts(prompts: Option<Prompts>) -> Result<Vec<RawPrompt>, Refusal> {
     }
 }
 
-fn empty(message: &str) -> Refusal {
-    Refusal::of(Code::EmptyInput, "prompt", message)
+fn empty(message: &str) -> RequestError {
+    RequestError::of(Code::EmptyInput, "prompt", message)
 }
 
 /// Parts of the API that this server does not have.
-fn refuse_absent(request: &CompletionRequest) -> Result<(), Refusal> {
-    Refusal::of_absent(&[
+fn refuse_absent(request: &CompletionRequest) -> Result<(), RequestError> {
+    RequestError::of_absent(&[
         ("suffix", request.suffix.is_some()),
         (
             "best_of",
@@ -155,7 +156,7 @@ mod tests {
     use super::*;
     use crate::translate::parse;
 
-    fn translate(request: &Value) -> Result<Completions, Refusal> {
+    fn translate(request: &Value) -> Result<Completions, RequestError> {
         let parsed = parse::parse(request.to_string().as_bytes())?;
         assert!(parsed.unknown.is_empty(), "{request}: {:?}", parsed.unknown);
         completions(parsed.value)

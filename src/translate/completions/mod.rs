@@ -4,4 +4,4 @@ mod inbound;
 mod outbound;
 
 pub use inbound::{Completions, completions};
-pub use outbound::{Chunks, completion};
+pub use outbound::{CompletionChunkEncoder, completion};

@@ -1,10 +1,10 @@
 //! The domain → completions, whole and in chunks.
 
 use crate::{
-    conversation::{AnswerEvent, Output, RawPrompt, Record},
+    conversation::{Output, OutputEvent, RawPrompt, ResponseState},
     translate::{
         chat::{self, finish_reason},
-        choices::Choices,
+        chunk_encoder::ChunkEncoder,
         logprobs,
     },
     wire::{
@@ -15,10 +15,10 @@ use crate::{
 
 /// The completion that the ended answers to one request make: `answers` to each prompt, with the
 /// prompts in front if `echo` is set. There is at least one.
-pub fn completion(records: &[Record], answers: usize, echo: bool) -> Option<Completion> {
+pub fn completion(records: &[ResponseState], answers: usize, echo: bool) -> Option<Completion> {
     let first = records.first()?;
     let choices = records.iter().enumerate().map(|(index, record)| {
-        let said = record.contents().filter_map(Output::said);
+        let said = record.contents().filter_map(Output::message);
         let repeated = echoed(record, echo);
         CompletionChoice {
             index,
@@ -36,14 +36,14 @@ pub fn completion(records: &[Record], answers: usize, echo: bool) -> Option<Comp
     })
 }
 
-fn echoed(record: &Record, echo: bool) -> Option<&str> {
+fn echoed(record: &ResponseState, echo: bool) -> Option<&str> {
     match &record.turn.raw {
         Some(RawPrompt::Text(text)) if echo => Some(text),
         _ => None,
     }
 }
 
-fn frame(first: &Record) -> Completion {
+fn frame(first: &ResponseState) -> Completion {
     Completion {
         id: format!("cmpl-{:032x}", first.id.bits()),
         object: "text_completion",
@@ -56,7 +56,7 @@ fn frame(first: &Record) -> Completion {
 }
 
 /// Token counts of all answers; those to one prompt share it.
-fn usage(records: &[Record], answers: usize) -> ChatUsage {
+fn usage(records: &[ResponseState], answers: usize) -> ChatUsage {
     let mut all = ChatUsage::default();
     for records in records.chunks(answers.max(1)) {
         let usage = chat::usage(records);
@@ -70,20 +70,20 @@ fn usage(records: &[Record], answers: usize) -> ChatUsage {
 
 /// Makes the chunks of one stream.
 #[derive(Debug)]
-pub struct Chunks {
+pub struct CompletionChunkEncoder {
     frame: Completion,
     /// Answers to each prompt.
     answers: usize,
     include_usage: bool,
-    ended: Vec<Option<Record>>,
+    ended: Vec<Option<ResponseState>>,
     /// How many characters of each answer have been told with their tokens.
     offsets: Vec<usize>,
 }
 
-impl Chunks {
+impl CompletionChunkEncoder {
     /// The stream of these answers, and its first chunks.
     pub fn start(
-        records: &[&Record],
+        records: &[&ResponseState],
         answers: usize,
         echo: bool,
         include_usage: bool,
@@ -121,13 +121,13 @@ impl Chunks {
     }
 }
 
-impl Choices for Chunks {
+impl ChunkEncoder for CompletionChunkEncoder {
     type Chunk = Completion;
 
-    fn answer(&mut self, index: usize, event: AnswerEvent) -> Option<Completion> {
+    fn answer(&mut self, index: usize, event: OutputEvent) -> Option<Completion> {
         // Without a template there is nothing but text.
         match event {
-            AnswerEvent::Grown { delta, logprobs } => {
+            OutputEvent::Delta { delta, logprobs } => {
                 let mut chunk = self.of(index, delta, None);
                 if !logprobs.is_empty() {
                     let (shown, end) = logprobs::in_completion(&logprobs, self.offsets[index]);
@@ -136,16 +136,16 @@ impl Choices for Chunks {
                 }
                 Some(chunk)
             }
-            AnswerEvent::Opened { .. } | AnswerEvent::Closed { .. } => None,
+            OutputEvent::ItemAdded { .. } | OutputEvent::ItemDone { .. } => None,
         }
     }
 
-    fn end(&mut self, index: usize, record: Record) -> Vec<Completion> {
+    fn end(&mut self, index: usize, record: ResponseState) -> Vec<Completion> {
         let reason = finish_reason(&record);
         let mut chunks = vec![self.of(index, String::new(), Some(reason))];
         self.ended[index] = Some(record);
         if self.include_usage && self.is_over() {
-            let records: Vec<Record> = self.ended.iter().flatten().cloned().collect();
+            let records: Vec<ResponseState> = self.ended.iter().flatten().cloned().collect();
             chunks.push(Completion {
                 usage: Some(Some(usage(&records, self.answers))),
                 ..self.frame.clone()

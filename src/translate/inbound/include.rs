@@ -1,22 +1,25 @@
 //! What else a response is to hold.
 
 use crate::{
-    conversation::SamplingWishes,
-    translate::{Code, Refusal, logprobs},
+    conversation::SamplingRequest,
+    translate::{Code, RequestError, logprobs},
     wire::CreateRequest,
 };
 
 const LOGPROBS: &str = "message.output_text.logprobs";
 
 /// Adds what `include` and `top_logprobs` ask for.
-pub(super) fn apply(request: &CreateRequest, wishes: &mut SamplingWishes) -> Result<(), Refusal> {
+pub(super) fn apply(
+    request: &CreateRequest,
+    wishes: &mut SamplingRequest,
+) -> Result<(), RequestError> {
     let include = request.include.as_deref().unwrap_or_default();
     for (at, name) in include.iter().enumerate() {
         // Clients that store nothing ask for encrypted reasoning; there is none to send.
         if name != LOGPROBS && name != "reasoning.encrypted_content" {
             let message = format!("`include` of `{name}` is not supported.");
             let param = format!("include[{at}]");
-            return Err(Refusal::of(Code::UnsupportedParameter, param, message));
+            return Err(RequestError::of(Code::UnsupportedParameter, param, message));
         }
     }
     let top = logprobs::count("top_logprobs", request.top_logprobs)?;

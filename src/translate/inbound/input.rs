@@ -2,24 +2,24 @@
 
 use serde_json::Value;
 
-use super::parts::{output_parts, parts, thought};
+use super::content_parts::{content_parts, output_parts, thought};
 use crate::{
     conversation::{
-        CallKind, CallOutput, CustomCall, FunctionCall, Item, Message, Part, Reasoning, Role,
+        CallKind, CallOutput, ContentPart, CustomCall, FunctionCall, Item, Message, Reasoning, Role,
     },
-    translate::{Code, Refusal},
+    translate::{Code, RequestError},
     wire::{InputItem, TextOrList},
 };
 
 /// Translates `input`; a string is one message of the user.
 pub(in crate::translate) fn items(
     input: Option<TextOrList<InputItem>>,
-) -> Result<Vec<Item>, Refusal> {
+) -> Result<Vec<Item>, RequestError> {
     match input {
         None => Ok(Vec::new()),
         Some(TextOrList::Text(text)) => Ok(vec![Item::Message(Message {
             role: Role::User,
-            content: vec![Part::Text(text)],
+            content: vec![ContentPart::Text(text)],
         })]),
         Some(TextOrList::List(items)) => {
             let numbered = items.into_iter().enumerate();
@@ -30,7 +30,7 @@ pub(in crate::translate) fn items(
     }
 }
 
-fn item(path: &str, item: InputItem) -> Result<Item, Refusal> {
+fn item(path: &str, item: InputItem) -> Result<Item, RequestError> {
     match item.kind.as_deref() {
         None | Some("message") => message(path, item).map(Item::Message),
         Some("function_call") => function_call(path, item).map(Item::FunctionCall),
@@ -44,7 +44,7 @@ fn item(path: &str, item: InputItem) -> Result<Item, Refusal> {
         Some("reasoning") => Ok(Item::Reasoning(Reasoning {
             text: thought(path, item)?,
         })),
-        Some(other) => Err(Refusal::of(
+        Some(other) => Err(RequestError::of(
             Code::UnsupportedParameter,
             format!("{path}.type"),
             format!(
@@ -55,22 +55,22 @@ fn item(path: &str, item: InputItem) -> Result<Item, Refusal> {
     }
 }
 
-fn message(path: &str, item: InputItem) -> Result<Message, Refusal> {
-    let missing = |field: &str| Refusal::missing(format!("{path}.{field}"));
+fn message(path: &str, item: InputItem) -> Result<Message, RequestError> {
+    let missing = |field: &str| RequestError::missing(format!("{path}.{field}"));
     let role = item.role.ok_or_else(|| missing("role"))?;
     let content = item.content.ok_or_else(|| missing("content"))?;
     Ok(Message {
         role: parse_role(path, &role)?,
-        content: parts(path, content)?,
+        content: content_parts(path, content)?,
     })
 }
 
-fn parse_role(path: &str, role: &str) -> Result<Role, Refusal> {
+fn parse_role(path: &str, role: &str) -> Result<Role, RequestError> {
     match role {
         "user" => Ok(Role::User),
         "assistant" => Ok(Role::Assistant),
         "system" | "developer" => Ok(Role::System),
-        other => Err(Refusal::invalid(
+        other => Err(RequestError::invalid(
             format!("{path}.role"),
             format!(
                 "`{path}.role` must be `user`, `assistant`, `system` or `developer`, not `{other}`."
@@ -79,12 +79,12 @@ fn parse_role(path: &str, role: &str) -> Result<Role, Refusal> {
     }
 }
 
-fn function_call(path: &str, item: InputItem) -> Result<FunctionCall, Refusal> {
+fn function_call(path: &str, item: InputItem) -> Result<FunctionCall, RequestError> {
     let of = |field: &str| format!("{path}.{field}");
     let arguments = match item.arguments {
         Some(Value::String(text)) => text,
         Some(_) => return Err(wrong_type(of("arguments"), "a string")),
-        None => return Err(Refusal::missing(of("arguments"))),
+        None => return Err(RequestError::missing(of("arguments"))),
     };
     Ok(FunctionCall {
         call_id: named(of("call_id"), item.call_id)?,
@@ -94,19 +94,21 @@ fn function_call(path: &str, item: InputItem) -> Result<FunctionCall, Refusal> {
     })
 }
 
-fn custom_call(path: &str, item: InputItem) -> Result<CustomCall, Refusal> {
+fn custom_call(path: &str, item: InputItem) -> Result<CustomCall, RequestError> {
     let of = |field: &str| format!("{path}.{field}");
     Ok(CustomCall {
         call_id: named(of("call_id"), item.call_id)?,
         name: named(of("name"), item.name)?,
-        input: item.input.ok_or_else(|| Refusal::missing(of("input")))?,
+        input: item
+            .input
+            .ok_or_else(|| RequestError::missing(of("input")))?,
     })
 }
 
-fn call_output(path: &str, item: InputItem, of: CallKind) -> Result<CallOutput, Refusal> {
+fn call_output(path: &str, item: InputItem, of: CallKind) -> Result<CallOutput, RequestError> {
     let output = item
         .output
-        .ok_or_else(|| Refusal::missing(format!("{path}.output")))?;
+        .ok_or_else(|| RequestError::missing(format!("{path}.output")))?;
     Ok(CallOutput {
         call_id: named(format!("{path}.call_id"), item.call_id)?,
         of,
@@ -115,19 +117,22 @@ fn call_output(path: &str, item: InputItem, of: CallKind) -> Result<CallOutput, 
 }
 
 /// A name that must be there and say something.
-pub(in crate::translate) fn named(path: String, name: Option<String>) -> Result<String, Refusal> {
+pub(in crate::translate) fn named(
+    path: String,
+    name: Option<String>,
+) -> Result<String, RequestError> {
     match name {
-        None => Err(Refusal::missing(path)),
+        None => Err(RequestError::missing(path)),
         Some(name) if name.is_empty() => {
             let message = format!("`{path}` may not be empty.");
-            Err(Refusal::invalid(path, message))
+            Err(RequestError::invalid(path, message))
         }
         Some(name) => Ok(name),
     }
 }
 
 /// The field at this path is of another JSON type than `expected`.
-pub(in crate::translate) fn wrong_type(path: String, expected: &str) -> Refusal {
+pub(in crate::translate) fn wrong_type(path: String, expected: &str) -> RequestError {
     let message = format!("`{path}` has the wrong type: expected {expected}.");
-    Refusal::of(Code::InvalidType, path, message)
+    RequestError::of(Code::InvalidType, path, message)
 }

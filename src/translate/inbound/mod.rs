@@ -1,33 +1,33 @@
 //! Requests → the domain, or a refusal that names the parameter by its path.
 
 mod absent;
-mod choice;
+mod content_parts;
+mod echoed_fields;
 mod include;
 mod input;
-mod labels;
-mod parts;
 mod sampling;
 mod template_args;
+mod tool_choice;
 mod tools;
 
-pub(super) use choice::{instruction, shown, tool_rules};
+pub(super) use content_parts::content_parts;
+pub(super) use echoed_fields::{echoed_fields, keeps_prefix};
 pub(super) use input::{items, named};
-pub(super) use labels::{keeps_prefix, labels};
-pub(super) use parts::parts;
-pub(super) use sampling::{SamplingFields, wishes};
+pub(super) use sampling::{SamplingFields, sampling_request};
 pub(super) use template_args::effort;
 pub use template_args::template_args;
+pub(super) use tool_choice::{instruction, shown, tool_rules};
 pub use tools::UnsupportedTools;
 pub(super) use tools::declared;
 
 use std::collections::HashSet;
 
 use crate::{
-    conversation::{Head, Item, Part, Truncation, Turn, Verbosity},
+    conversation::{ContentPart, Item, Preamble, Truncation, Turn, Verbosity},
     id::ResponseId,
     limits,
     translate::{
-        Code, Refusal,
+        Code, RequestError,
         format::{self, format},
     },
     wire::{CreateRequest, TextOrList},
@@ -37,9 +37,12 @@ use crate::{
 ///
 /// # Errors
 /// The first thing that is wrong.
-pub fn turn(mut request: CreateRequest, unsupported: UnsupportedTools) -> Result<Turn, Refusal> {
+pub fn turn(
+    mut request: CreateRequest,
+    unsupported: UnsupportedTools,
+) -> Result<Turn, RequestError> {
     absent::refuse(&request)?;
-    let mut sampling = wishes(&SamplingFields::from(&request))?;
+    let mut sampling = sampling_request(&SamplingFields::from(&request))?;
     include::apply(&request, &mut sampling)?;
     let declared = declared(request.tools.take(), unsupported)?;
     let tool_rules = tool_rules(
@@ -55,7 +58,7 @@ pub fn turn(mut request: CreateRequest, unsupported: UnsupportedTools) -> Result
         sampling,
         format,
         verbosity: verbosity("text.verbosity", text.verbosity.as_deref())?,
-        labels: labels(
+        labels: echoed_fields(
             request.metadata,
             request.user,
             request.safety_identifier,
@@ -70,7 +73,7 @@ pub fn turn(mut request: CreateRequest, unsupported: UnsupportedTools) -> Result
         items: items(request.input)?,
         raw: None,
         truncation: truncation(request.truncation.as_deref())?,
-        head: Head {
+        head: Preamble {
             instructions: request.instructions,
             tools: shown(&declared.tools, &tool_rules.choice),
             tool_instruction: instruction(&tool_rules.choice),
@@ -87,29 +90,32 @@ pub fn turn(mut request: CreateRequest, unsupported: UnsupportedTools) -> Result
     };
     if turn.previous.is_none() {
         refuse_nothing(&turn.head, &turn.items)?;
-        refuse_unasked(&turn.items, &[])?;
+        check_call_outputs(&turn.items, &[])?;
     }
     Ok(turn)
 }
 
 /// What cannot be an id is refused like one that is not there.
-fn previous(id: Option<&str>) -> Result<Option<ResponseId>, Refusal> {
-    let parse = |id: &str| id.parse().map_err(|_| Refusal::previous_not_found());
+fn previous(id: Option<&str>) -> Result<Option<ResponseId>, RequestError> {
+    let parse = |id: &str| id.parse().map_err(|_| RequestError::previous_not_found());
     id.map(parse).transpose()
 }
 
-fn truncation(value: Option<&str>) -> Result<Truncation, Refusal> {
+fn truncation(value: Option<&str>) -> Result<Truncation, RequestError> {
     match value {
         None | Some("disabled") => Ok(Truncation::Disabled),
         Some("auto") => Ok(Truncation::Auto),
         Some(other) => {
             let message = format!("`truncation` must be `disabled` or `auto`, not `{other}`.");
-            Err(Refusal::invalid("truncation", message))
+            Err(RequestError::invalid("truncation", message))
         }
     }
 }
 
-pub(super) fn verbosity(param: &str, value: Option<&str>) -> Result<Option<Verbosity>, Refusal> {
+pub(super) fn verbosity(
+    param: &str,
+    value: Option<&str>,
+) -> Result<Option<Verbosity>, RequestError> {
     match value {
         None => Ok(None),
         Some("low") => Ok(Some(Verbosity::Low)),
@@ -117,15 +123,15 @@ pub(super) fn verbosity(param: &str, value: Option<&str>) -> Result<Option<Verbo
         Some("high") => Ok(Some(Verbosity::High)),
         Some(_) => {
             let message = format!("`{param}` must be `low`, `medium` or `high`.");
-            Err(Refusal::invalid(param, message))
+            Err(RequestError::invalid(param, message))
         }
     }
 }
 
-pub(super) fn at_least_one(param: &str, value: Option<i64>) -> Result<Option<u64>, Refusal> {
+pub(super) fn at_least_one(param: &str, value: Option<i64>) -> Result<Option<u64>, RequestError> {
     let checked = |value: i64| match u64::try_from(value) {
         Ok(value) if value > 0 => Ok(value),
-        _ => Err(Refusal::invalid(
+        _ => Err(RequestError::invalid(
             param,
             format!("`{param}` must be at least 1, not {value}."),
         )),
@@ -133,13 +139,13 @@ pub(super) fn at_least_one(param: &str, value: Option<i64>) -> Result<Option<u64
     value.map(checked).transpose()
 }
 
-pub(super) fn stop(stop: Option<TextOrList<String>>) -> Result<Vec<String>, Refusal> {
+pub(super) fn stop(stop: Option<TextOrList<String>>) -> Result<Vec<String>, RequestError> {
     let stops = match stop {
         None => Vec::new(),
         Some(TextOrList::Text(text)) => vec![text],
         Some(TextOrList::List(texts)) => texts,
     };
-    let refused = |message: String| Err(Refusal::invalid("stop", message));
+    let refused = |message: String| Err(RequestError::invalid("stop", message));
     if stops.len() > limits::STOP_STRINGS_MAX {
         let count = limits::STOP_STRINGS_MAX;
         return refused(format!("`stop` may hold at most {count} texts."));
@@ -161,11 +167,11 @@ pub(super) fn stop(stop: Option<TextOrList<String>>) -> Result<Vec<String>, Refu
 ///
 /// # Errors
 /// If nothing in all of it says anything.
-pub fn refuse_nothing(head: &Head, items: &[Item]) -> Result<(), Refusal> {
+pub fn refuse_nothing(head: &Preamble, items: &[Item]) -> Result<(), RequestError> {
     if says_anything(head, items) {
         return Ok(());
     }
-    Err(Refusal::of(
+    Err(RequestError::of(
         Code::EmptyInput,
         "input",
         "Nothing to answer: neither `input` nor `instructions` holds any text.",
@@ -177,7 +183,7 @@ pub fn refuse_nothing(head: &Head, items: &[Item]) -> Result<(), Refusal> {
 ///
 /// # Errors
 /// The first such output.
-pub fn refuse_unasked(new: &[Item], earlier: &[Item]) -> Result<(), Refusal> {
+pub fn check_call_outputs(new: &[Item], earlier: &[Item]) -> Result<(), RequestError> {
     let outputs = new
         .iter()
         .enumerate()
@@ -206,13 +212,13 @@ pub(super) fn call_id(item: &Item) -> Option<&str> {
 }
 
 /// The field at this path names a call that is nowhere.
-pub(super) fn unasked(path: String, call_id: &str) -> Refusal {
+pub(super) fn unasked(path: String, call_id: &str) -> RequestError {
     let message = format!("There is no call `{call_id}` in the conversation.");
-    Refusal::invalid(path, message)
+    RequestError::invalid(path, message)
 }
 
 /// Whether a conversation holds anything but blanks.
-pub(super) fn says_anything(head: &Head, items: &[Item]) -> bool {
+pub(super) fn says_anything(head: &Preamble, items: &[Item]) -> bool {
     let instructions = head.instructions.as_deref().unwrap_or_default();
     says_something(instructions) || items.iter().any(item_says_something)
 }
@@ -222,7 +228,7 @@ fn item_says_something(item: &Item) -> bool {
         Item::Message(message) => message
             .content
             .iter()
-            .any(|Part::Text(text)| says_something(text)),
+            .any(|ContentPart::Text(text)| says_something(text)),
         Item::FunctionCall(_) | Item::CustomCall(_) | Item::CallOutput(_) => true,
         Item::Reasoning(reasoning) => says_something(&reasoning.text),
     }
@@ -261,7 +267,7 @@ mod tests {
         serde_json::from_str(&text).expect("a list of cases")
     }
 
-    fn translate(request: &Value) -> Result<Turn, Refusal> {
+    fn translate(request: &Value) -> Result<Turn, RequestError> {
         let parsed = parse::parse(request.to_string().as_bytes())?;
         assert!(parsed.unknown.is_empty(), "{request}: {:?}", parsed.unknown);
         turn(parsed.value, UnsupportedTools::Refuse)

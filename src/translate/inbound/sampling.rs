@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, ops::RangeInclusive};
 
-use crate::{conversation::SamplingWishes, translate::Refusal, wire::CreateRequest};
+use crate::{conversation::SamplingRequest, translate::RequestError, wire::CreateRequest};
 
 /// The fields of a request that are about sampling; all APIs have them under the same names.
 #[derive(Debug, Clone, Copy, Default)]
@@ -35,10 +35,10 @@ impl<'a> From<&'a CreateRequest> for SamplingFields<'a> {
 }
 
 /// Checks every number that reaches the sampler.
-pub(in crate::translate) fn wishes(
+pub(in crate::translate) fn sampling_request(
     request: &SamplingFields<'_>,
-) -> Result<SamplingWishes, Refusal> {
-    Ok(SamplingWishes {
+) -> Result<SamplingRequest, RequestError> {
+    Ok(SamplingRequest {
         temperature: within("temperature", request.temperature, 0.0..=2.0)?,
         top_p: top_p(request.top_p)?,
         top_k: top_k(request.top_k)?,
@@ -56,20 +56,20 @@ fn within(
     param: &str,
     value: Option<f64>,
     range: RangeInclusive<f64>,
-) -> Result<Option<f64>, Refusal> {
+) -> Result<Option<f64>, RequestError> {
     match value {
         Some(value) if !range.contains(&value) => {
             let (low, high) = range.into_inner();
             let message = format!("`{param}` must be between {low} and {high}, not {value}.");
-            Err(Refusal::invalid(param, message))
+            Err(RequestError::invalid(param, message))
         }
         other => Ok(other),
     }
 }
 
-fn top_p(value: Option<f64>) -> Result<Option<f64>, Refusal> {
+fn top_p(value: Option<f64>) -> Result<Option<f64>, RequestError> {
     match value {
-        Some(0.0) => Err(Refusal::invalid(
+        Some(0.0) => Err(RequestError::invalid(
             "top_p",
             "`top_p` must be above 0 and at most 1.",
         )),
@@ -78,24 +78,24 @@ fn top_p(value: Option<f64>) -> Result<Option<f64>, Refusal> {
 }
 
 /// Both 0 and -1 are in use for "keep all".
-fn top_k(value: Option<i64>) -> Result<Option<u32>, Refusal> {
+fn top_k(value: Option<i64>) -> Result<Option<u32>, RequestError> {
     let checked = |value: i64| match value {
         -1 => Ok(0),
         _ => u32::try_from(value).map_err(|_| {
             let most = u32::MAX;
             let message = format!("`top_k` must be between 0 and {most}, not {value}.");
-            Refusal::invalid("top_k", message)
+            RequestError::invalid("top_k", message)
         }),
     };
     value.map(checked).transpose()
 }
 
-fn logit_bias(biases: Option<&BTreeMap<String, f64>>) -> Result<Vec<(u32, f64)>, Refusal> {
+fn logit_bias(biases: Option<&BTreeMap<String, f64>>) -> Result<Vec<(u32, f64)>, RequestError> {
     let checked = |(key, &bias): (&String, &f64)| {
         let param = format!("logit_bias.{key}");
         let Ok(token) = key.parse() else {
             let message = format!("The keys of `logit_bias` are token ids, which `{key}` is not.");
-            return Err(Refusal::invalid(param, message));
+            return Err(RequestError::invalid(param, message));
         };
         within(&param, Some(bias), -100.0..=100.0)?;
         Ok((token, bias))

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::{template::ChatTemplate, translate::Refusal};
+use crate::{template::ChatTemplate, translate::RequestError};
 
 /// Checks template arguments that a client or the server's operator gives; `param` is what they are
 /// called.
@@ -12,13 +12,13 @@ use crate::{template::ChatTemplate, translate::Refusal};
 pub fn template_args(
     param: &str,
     args: Option<Map<String, Value>>,
-) -> Result<Map<String, Value>, Refusal> {
+) -> Result<Map<String, Value>, RequestError> {
     let args = args.unwrap_or_default();
     match args.keys().find(|name| ChatTemplate::is_reserved(name)) {
         None => Ok(args),
         Some(name) => {
             let message = format!("`{param}` may not set `{name}`, which comes from the request.");
-            Err(Refusal::invalid(format!("{param}.{name}"), message))
+            Err(RequestError::invalid(format!("{param}.{name}"), message))
         }
     }
 }
@@ -27,11 +27,11 @@ pub fn template_args(
 pub(in crate::translate) fn effort(
     param: &str,
     effort: Option<String>,
-) -> Result<Option<String>, Refusal> {
+) -> Result<Option<String>, RequestError> {
     match effort {
         Some(effort) if effort.trim().is_empty() => {
             let message = format!("`{param}` may not be blank.");
-            Err(Refusal::invalid(param, message))
+            Err(RequestError::invalid(param, message))
         }
         effort => Ok(effort),
     }

@@ -6,7 +6,7 @@ use super::input::named;
 use crate::{
     conversation::{CustomFormat, CustomTool, FunctionTool, GrammarSyntax, Namespace, Tool},
     limits,
-    translate::{Code, Refusal},
+    translate::{Code, RequestError},
     wire::tool::{ToolDeclaration, ToolFields, ToolFormat},
 };
 
@@ -32,7 +32,7 @@ pub(in crate::translate) struct Declared {
 pub(in crate::translate) fn declared(
     tools: Option<Vec<ToolDeclaration>>,
     unsupported: UnsupportedTools,
-) -> Result<Declared, Refusal> {
+) -> Result<Declared, RequestError> {
     let mut declared = Declared::default();
     for (index, entry) in tools.unwrap_or_default().into_iter().enumerate() {
         let path = format!("tools[{index}]");
@@ -49,9 +49,9 @@ fn tool(
     tool: ToolDeclaration,
     unsupported: UnsupportedTools,
     skipped: &mut Vec<String>,
-) -> Result<Option<Tool>, Refusal> {
+) -> Result<Option<Tool>, RequestError> {
     let kind = tool.kind.clone();
-    let kind = kind.ok_or_else(|| Refusal::missing(format!("{path}.type")))?;
+    let kind = kind.ok_or_else(|| RequestError::missing(format!("{path}.type")))?;
     match kind.as_str() {
         "function" => function(path, tool).map(Tool::Function).map(Some),
         "custom" => custom(path, tool).map(Tool::Custom).map(Some),
@@ -63,7 +63,7 @@ fn tool(
             skipped.push(kind);
             Ok(None)
         }
-        other => Err(Refusal::of(
+        other => Err(RequestError::of(
             Code::UnsupportedTool,
             format!("{path}.type"),
             format!(
@@ -74,7 +74,7 @@ fn tool(
     }
 }
 
-fn function(path: &str, tool: ToolDeclaration) -> Result<FunctionTool, Refusal> {
+fn function(path: &str, tool: ToolDeclaration) -> Result<FunctionTool, RequestError> {
     let (path, fields) = match tool.function {
         Some(nested) => (format!("{path}.function"), nested),
         None => (path.to_owned(), flat(tool)),
@@ -88,7 +88,7 @@ fn function(path: &str, tool: ToolDeclaration) -> Result<FunctionTool, Refusal> 
     })
 }
 
-fn custom(path: &str, tool: ToolDeclaration) -> Result<CustomTool, Refusal> {
+fn custom(path: &str, tool: ToolDeclaration) -> Result<CustomTool, RequestError> {
     let (path, fields) = match tool.custom {
         Some(nested) => (format!("{path}.custom"), nested),
         None => (path.to_owned(), flat(tool)),
@@ -113,10 +113,10 @@ fn flat(tool: ToolDeclaration) -> ToolFields {
     }
 }
 
-fn custom_format(path: &str, format: ToolFormat) -> Result<CustomFormat, Refusal> {
+fn custom_format(path: &str, format: ToolFormat) -> Result<CustomFormat, RequestError> {
     let kind = format.kind;
     match kind.as_deref() {
-        None => Err(Refusal::missing(format!("{path}.type"))),
+        None => Err(RequestError::missing(format!("{path}.type"))),
         Some("text") => Ok(CustomFormat::Text),
         Some("grammar") => {
             let (path, syntax, definition) = match format.grammar {
@@ -124,13 +124,13 @@ fn custom_format(path: &str, format: ToolFormat) -> Result<CustomFormat, Refusal
                 None => (path.to_owned(), format.syntax, format.definition),
             };
             let syntax = match syntax.as_deref() {
-                None => return Err(Refusal::missing(format!("{path}.syntax"))),
+                None => return Err(RequestError::missing(format!("{path}.syntax"))),
                 Some("lark") => GrammarSyntax::Lark,
                 Some("regex") => GrammarSyntax::Regex,
                 Some(other) => {
                     let message =
                         format!("`{path}.syntax` must be `lark` or `regex`, not `{other}`.");
-                    return Err(Refusal::invalid(format!("{path}.syntax"), message));
+                    return Err(RequestError::invalid(format!("{path}.syntax"), message));
                 }
             };
             let path = format!("{path}.definition");
@@ -142,7 +142,7 @@ fn custom_format(path: &str, format: ToolFormat) -> Result<CustomFormat, Refusal
         }
         Some(other) => {
             let message = format!("`{path}.type` must be `text` or `grammar`, not `{other}`.");
-            Err(Refusal::invalid(format!("{path}.type"), message))
+            Err(RequestError::invalid(format!("{path}.type"), message))
         }
     }
 }
@@ -153,15 +153,15 @@ fn namespace(
     tool: ToolDeclaration,
     unsupported: UnsupportedTools,
     skipped: &mut Vec<String>,
-) -> Result<Option<Namespace>, Refusal> {
+) -> Result<Option<Namespace>, RequestError> {
     let name = tool_name(path, tool.name)?;
     let members = tool.tools;
-    let members = members.ok_or_else(|| Refusal::missing(format!("{path}.tools")))?;
+    let members = members.ok_or_else(|| RequestError::missing(format!("{path}.tools")))?;
     let mut tools = Vec::new();
     for (index, member) in members.into_iter().enumerate() {
         let path = format!("{path}.tools[{index}]");
         match (member.kind.as_deref(), unsupported) {
-            (None, _) => return Err(Refusal::missing(format!("{path}.type"))),
+            (None, _) => return Err(RequestError::missing(format!("{path}.type"))),
             (Some("function"), _) => tools.push(function(&path, member)?),
             (Some(other), UnsupportedTools::Skip) => skipped.push(other.to_owned()),
             (Some(other), UnsupportedTools::Refuse) => {
@@ -169,7 +169,7 @@ fn namespace(
                     "`{path}` is a tool of type `{other}`; a namespace holds functions only."
                 );
                 let param = format!("{path}.type");
-                return Err(Refusal::of(Code::UnsupportedTool, param, message));
+                return Err(RequestError::of(Code::UnsupportedTool, param, message));
             }
         }
     }
@@ -180,7 +180,7 @@ fn namespace(
     }))
 }
 
-fn tool_name(path: &str, name: Option<String>) -> Result<String, Refusal> {
+fn tool_name(path: &str, name: Option<String>) -> Result<String, RequestError> {
     let path = format!("{path}.name");
     let name = named(path.clone(), name)?;
     let fits = |c: char| c.is_ascii_alphanumeric() || "_-.:/".contains(c);
@@ -191,17 +191,20 @@ fn tool_name(path: &str, name: Option<String>) -> Result<String, Refusal> {
         "`{path}` may have at most {} characters: letters, digits, `_`, `-`, `.`, `:` and `/`.",
         limits::TOOL_NAME_CHARS_MAX
     );
-    Err(Refusal::invalid(path, message))
+    Err(RequestError::invalid(path, message))
 }
 
 /// A call says nothing but a name, so every name must stand for one thing.
-fn refuse_doubles(tools: &[Tool]) -> Result<(), Refusal> {
+fn refuse_doubles(tools: &[Tool]) -> Result<(), RequestError> {
     let mut names = HashSet::new();
     for (index, tool) in tools.iter().enumerate() {
         for shown in tool.shown() {
             if !names.insert(shown.name.clone()) {
                 let message = format!("Two tools are called `{}`.", shown.name);
-                return Err(Refusal::invalid(format!("tools[{index}].name"), message));
+                return Err(RequestError::invalid(
+                    format!("tools[{index}].name"),
+                    message,
+                ));
             }
         }
     }

@@ -117,7 +117,7 @@ fn models_and_scopes_see_only_their_own() {
         shelf.all.of_model(
             &[1; 32],
             &KvFormat {
-                made_by: "another build".to_owned(),
+                compute_id: "another build".to_owned(),
                 ..format()
             },
         ),
@@ -172,7 +172,7 @@ fn what_is_deleted_before_it_is_written_is_not_written() {
     let said = tokens(1, 100);
     let announced = shelf
         .model
-        .announce(SnapshotId(1), SCOPE, Keep::WithResponse);
+        .announce(SnapshotId(1), SCOPE, Retention::WithResponse);
     shelf.all.forget(SnapshotId(1));
     let order = announced.order(said.clone()).unwrap();
     order.deliver(Box::new(Made(made(&said))), said.len());
@@ -213,7 +213,7 @@ fn the_least_recently_used_go_first_and_last_turns_before_first_ones() {
     shelf.write(5, &tokens(8, 2000));
     let stats = shelf.settle();
     assert_eq!(files(folder.path()), left);
-    assert_eq!(stats.dropped[Dropped::Size as usize], 1);
+    assert_eq!(stats.skipped[SkipReason::Size as usize], 1);
     assert_eq!(stats.evicted, 1);
 }
 
@@ -226,14 +226,14 @@ fn time_and_the_log_decide_what_stays() {
     });
     shelf.write(1, &tokens(1, 50));
     shelf.write(2, &tokens(2, 50));
-    shelf.keep(3, &tokens(3, 50), Keep::UntilMs(1));
-    shelf.keep(4, &tokens(4, 50), Keep::UntilMs(i64::MAX));
+    shelf.keep(3, &tokens(3, 50), Retention::UntilMs(1));
+    shelf.keep(4, &tokens(4, 50), Retention::UntilMs(i64::MAX));
     shelf.settle();
     shelf.all.sweep(|id| id == SnapshotId(2));
     assert_eq!(files(folder.path()), [name(2), name(4)]);
     drop(shelf);
     let old = fs::File::options().write(true).open(file(folder.path(), 2));
-    folder::touch(&old.unwrap(), 1000).unwrap();
+    dir::touch(&old.unwrap(), 1000).unwrap();
     let shelf = Shelf::open(SnapshotOptions {
         age_ms_max: Some(60_000),
         ..options(folder.path())
@@ -248,7 +248,7 @@ fn more_than_may_wait_is_dropped() {
     let folder = tempfile::tempdir().unwrap();
     let shelf = Shelf::in_folder(folder.path());
     struct Slow(std::sync::mpsc::Receiver<()>);
-    impl FrozenKv for Slow {
+    impl KvExport for Slow {
         fn write(&self, tokens: std::ops::Range<usize>, out: &mut Vec<u8>) {
             let _ = self.0.recv();
             out.resize(tokens.len() * LAYOUT.bytes_per_token(), 0);
@@ -258,7 +258,7 @@ fn more_than_may_wait_is_dropped() {
     let order = |id: u128| {
         let announced = shelf
             .model
-            .announce(SnapshotId(id), SCOPE, Keep::WithResponse);
+            .announce(SnapshotId(id), SCOPE, Retention::WithResponse);
         announced.order(tokens(id as u32, 20)).unwrap()
     };
     order(1).deliver(Box::new(Slow(wait)), 20);
@@ -268,7 +268,7 @@ fn more_than_may_wait_is_dropped() {
     }
     release.send(()).unwrap();
     let stats = shelf.settle();
-    let dropped = stats.dropped[Dropped::Queue as usize];
+    let dropped = stats.skipped[SkipReason::Queue as usize];
     assert!((8..=9).contains(&dropped), "{dropped}");
     assert_eq!(stats.written + dropped, all as u64 - 1);
 }
@@ -283,7 +283,7 @@ fn closing_writes_what_waits() {
     shelf.all.close();
     assert_eq!(files(folder.path()).len(), 19);
     shelf.write(50, &tokens(50, 300));
-    assert_eq!(shelf.all.stats().dropped[Dropped::Queue as usize], 1);
+    assert_eq!(shelf.all.stats().skipped[SkipReason::Queue as usize], 1);
 }
 
 #[test]

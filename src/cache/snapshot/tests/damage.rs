@@ -171,7 +171,7 @@ fn what_cannot_be_written_is_only_missing() {
     let shelf = Shelf::in_folder(folder.path());
     shelf.write(1, &tokens(1, 100));
     let stats = shelf.settle();
-    assert_eq!(stats.dropped[Dropped::Failed as usize], 1);
+    assert_eq!(stats.skipped[SkipReason::Failed as usize], 1);
     drop(shelf);
     let full = Shelf::open(SnapshotOptions {
         free_bytes_min: u64::MAX / 2,
@@ -182,8 +182,8 @@ fn what_cannot_be_written_is_only_missing() {
     full.write(2, &tokens(2, 100));
     let stats = full.settle();
     // Before the folder is there, nothing is known of its disk.
-    assert_eq!(stats.written + stats.dropped[Dropped::Space as usize], 2);
-    assert!(stats.dropped[Dropped::Space as usize] >= 1);
+    assert_eq!(stats.written + stats.skipped[SkipReason::Space as usize], 2);
+    assert!(stats.skipped[SkipReason::Space as usize] >= 1);
     use std::os::unix::fs::PermissionsExt as _;
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     let other = folder.path().join("other");

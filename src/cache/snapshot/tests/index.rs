@@ -6,8 +6,10 @@ use proptest::prelude::*;
 
 use super::{
     super::{
-        digest::{Rolling, hash},
-        format::Header,
+        file::{
+            format::Header,
+            hash::{RollingHash, hash},
+        },
         index::{Change, Entry, Index},
     },
     *,
@@ -56,8 +58,8 @@ struct World {
     now_ms: i64,
 }
 
-fn realm() -> Realm {
-    Realm {
+fn realm() -> Namespace {
+    Namespace {
         model: [0; 32],
         scope: SCOPE,
     }
@@ -100,11 +102,11 @@ impl World {
                 base,
                 realm: realm(),
                 tokens: start..said.len(),
-                rolling: Rolling::of(&said),
+                rolling: RollingHash::of(&said),
                 token_hash: hash(&said),
                 keep: match seed {
-                    0 => Keep::UntilMs(self.now_ms + 10),
-                    _ => Keep::WithResponse,
+                    0 => Retention::UntilMs(self.now_ms + 10),
+                    _ => Retention::WithResponse,
                 },
                 layout: KvLayout {
                     layers: 1,

@@ -14,18 +14,18 @@ use std::sync::Arc;
 use super::{
     KvElement,
     kernels::{
-        Level,
-        attention::{Attend, AttendSegment, Join, PAIR, SEGMENT, STATE, STRIP, Sight},
-        parts::{Chunks, Cut},
-        pool::Pool,
-        rows::{Remember, RmsNorm},
+        SimdBackend,
+        attention::{Attend, AttendSplit, MaskSpec, MergeSplits, PAIR, SEGMENT, STATE, STRIP},
+        disjoint::{Chunks, Cut},
+        rows::{RmsNorm, WriteKv},
         simd::LANES,
+        thread_pool::Pool,
     },
     kv::CpuKv,
     linear::grow,
-    rotary::Rotation,
+    rope::RopeTable,
 };
-use crate::model::exec::{KvMemory as _, Slot};
+use crate::model::exec::{KvCache as _, Slot};
 
 /// Queries of one piece of work at most.
 const QUERIES: usize = 16;
@@ -59,7 +59,7 @@ pub(super) struct Attention {
 }
 
 /// A layer's attention, its number, and where its projections are.
-pub(super) struct Place<'a> {
+pub(super) struct AttentionLayer<'a> {
     pub(super) attention: &'a Attention,
     pub(super) layer: usize,
     /// The first tiles of queries, keys and values among the products.
@@ -68,7 +68,7 @@ pub(super) struct Place<'a> {
 
 /// A piece of work: consecutive queries of one slot, for one key head.
 #[derive(Debug, Clone, Copy)]
-struct Piece {
+struct AttentionTask {
     slot: usize,
     head: usize,
     /// Rows of the step.
@@ -81,7 +81,7 @@ struct Piece {
 /// Buffers of one step.
 #[derive(Default)]
 pub(super) struct Workspace {
-    pieces: Vec<Piece>,
+    pieces: Vec<AttentionTask>,
     /// Where each piece ends among the queries.
     bounds: Vec<usize>,
     /// For each slot its first row.
@@ -115,7 +115,7 @@ impl Workspace {
             self.slots.push(self.tokens);
             for head in 0..heads.keys {
                 for first in (0..count).step_by(QUERIES) {
-                    self.pieces.push(Piece {
+                    self.pieces.push(AttentionTask {
                         slot,
                         head,
                         row: self.tokens + first,
@@ -138,12 +138,12 @@ impl Workspace {
     /// Attention of one layer, out of the products of its projections.
     pub(super) fn run<E: KvElement>(
         &mut self,
-        (level, pool): (Level, &mut Pool),
-        (place, heads): (&Place<'_>, Heads),
-        (products, rotation): (&[[f32; LANES]], Rotation<'_>),
+        (level, pool): (SimdBackend, &mut Pool),
+        (place, heads): (&AttentionLayer<'_>, Heads),
+        (products, rotation): (&[[f32; LANES]], RopeTable<'_>),
         slots: &mut [Slot<'_, CpuKv<E>>],
     ) {
-        let turn = Turn {
+        let turn = QkvPrepare {
             level,
             place,
             heads,
@@ -156,17 +156,17 @@ impl Workspace {
             Cut::new(&mut self.fresh, &self.fresh_bounds),
         );
         let pieces = &self.pieces;
-        pool.each(parts, |index, (queries, fresh)| {
+        pool.par_for(parts, |index, (queries, fresh)| {
             turn.piece(&pieces[index], queries, fresh);
         });
-        self.remember((level, pool), place.layer, heads, slots);
+        self.write_kv((level, pool), place.layer, heads, slots);
         self.attend((level, pool), place, heads, slots);
     }
 
     /// Writes the new keys and values into the pages of their sequences.
-    fn remember<E: KvElement>(
+    fn write_kv<E: KvElement>(
         &self,
-        (level, pool): (Level, &mut Pool),
+        (level, pool): (SimdBackend, &mut Pool),
         layer: usize,
         heads: Heads,
         slots: &mut [Slot<'_, CpuKv<E>>],
@@ -178,7 +178,7 @@ impl Workspace {
             let fresh = &self.fresh[row * heads.keys * 2 * heads.dim..];
             let page_tokens = slot.kv.page_tokens();
             let pages = Chunks::new(slot.kv.newest(start), 1);
-            pool.each(pages, |page, shared| {
+            pool.par_for(pages, |page, shared| {
                 let page_start = (start / page_tokens + page) * page_tokens;
                 // `extend` has made these pages this sequence's own.
                 let Some(page) = Arc::get_mut(&mut shared[0]) else {
@@ -192,7 +192,7 @@ impl Workspace {
                         let number = head * count + position - start;
                         let both = &fresh[number * 2 * heads.dim..(number + 1) * 2 * heads.dim];
                         let (key, value) = both.split_at(heads.dim);
-                        level.run(Remember {
+                        level.run(WriteKv {
                             key,
                             value,
                             token,
@@ -207,13 +207,13 @@ impl Workspace {
 
     fn attend<E: KvElement>(
         &mut self,
-        (level, pool): (Level, &mut Pool),
-        place: &Place<'_>,
+        (level, pool): (SimdBackend, &mut Pool),
+        place: &AttentionLayer<'_>,
         heads: Heads,
         slots: &[Slot<'_, CpuKv<E>>],
     ) {
         let (pieces, bounds) = (&self.pieces, &self.bounds);
-        let sight = |piece: &Piece| Sight {
+        let sight = |piece: &AttentionTask| MaskSpec {
             first: piece.position,
             group: heads.group,
             window: place.attention.window,
@@ -221,7 +221,7 @@ impl Workspace {
         };
         let queries = &self.queries;
         let attend = |index: usize, out| {
-            let piece: &Piece = &pieces[index];
+            let piece: &AttentionTask = &pieces[index];
             let (kv, layer) = (&*slots[piece.slot].kv, place.layer);
             Attend {
                 sight: sight(piece),
@@ -231,7 +231,8 @@ impl Workspace {
                 out,
             }
         };
-        let segments_of = |piece: &Piece| sight(piece).segments(0..piece.count * heads.group);
+        let segments_of =
+            |piece: &AttentionTask| sight(piece).segments(0..piece.count * heads.group);
         self.segments.all.clear();
         let few = pieces.len() < 4 * pool.threads() && pieces.iter().all(|piece| piece.count == 1);
         if few && pieces.iter().any(|piece| segments_of(piece).len() > 1) {
@@ -249,7 +250,7 @@ impl Workspace {
             let work = |index, out| level.run(attend(index, out));
             match scores <= SCORES_ALONE_MAX {
                 true => Pool::here(parts, work),
-                false => pool.each(parts, work),
+                false => pool.par_for(parts, work),
             }
             return;
         }
@@ -257,10 +258,10 @@ impl Workspace {
         let Segments { all, found } = &mut self.segments;
         grow(found, all.len() * record);
         let found = &mut found[..all.len() * record];
-        pool.each(Chunks::new(found, record), |index, out| {
+        pool.par_for(Chunks::new(found, record), |index, out| {
             let (piece, number) = all[index];
             let whole = attend(piece, out);
-            level.run(AttendSegment { whole, number });
+            level.run(AttendSplit { whole, number });
         });
         let record = heads.dim + STATE;
         for (index, piece) in pieces.iter().enumerate() {
@@ -272,7 +273,7 @@ impl Workspace {
                     let number = segment * heads.group + row;
                     &found[number * record..(number + 1) * record]
                 });
-                level.run(Join { parts, out });
+                level.run(MergeSplits { parts, out });
             }
         }
     }
@@ -304,7 +305,7 @@ impl Workspace {
 }
 
 /// Where each piece ends, `numbers` for each query.
-fn ends(bounds: &mut Vec<usize>, pieces: &[Piece], numbers: usize) {
+fn ends(bounds: &mut Vec<usize>, pieces: &[AttentionTask], numbers: usize) {
     bounds.clear();
     bounds.push(0);
     let mut end = 0;
@@ -315,18 +316,18 @@ fn ends(bounds: &mut Vec<usize>, pieces: &[Piece], numbers: usize) {
 }
 
 /// Takes heads out of products, normalises and turns them.
-struct Turn<'a> {
-    level: Level,
-    place: &'a Place<'a>,
+struct QkvPrepare<'a> {
+    level: SimdBackend,
+    place: &'a AttentionLayer<'a>,
     heads: Heads,
     products: &'a [[f32; LANES]],
-    rotation: Rotation<'a>,
+    rotation: RopeTable<'a>,
     tokens: usize,
 }
 
-impl Turn<'_> {
+impl QkvPrepare<'_> {
     /// Queries `[query][head of the group][dim]`, and `[query][key, value][dim]`.
-    fn piece(&self, piece: &Piece, queries: &mut [f32], fresh: &mut [f32]) {
+    fn piece(&self, piece: &AttentionTask, queries: &mut [f32], fresh: &mut [f32]) {
         let Heads { group, dim, .. } = self.heads;
         let queries = queries.chunks_exact_mut(group * dim);
         for (index, (queries, fresh)) in queries.zip(fresh.chunks_exact_mut(2 * dim)).enumerate() {
@@ -370,6 +371,6 @@ impl Turn<'_> {
             });
         }
         let scale = if part == 0 { scale } else { 1.0 };
-        self.rotation.turn(token, scale, &mut head[..width]);
+        self.rotation.apply(token, scale, &mut head[..width]);
     }
 }

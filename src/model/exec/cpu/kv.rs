@@ -1,6 +1,6 @@
 //! Key/value memory of sequences: pages of a fixed number of tokens, shared by forks.
 
-mod frozen;
+mod export;
 
 use std::{
     collections::BTreeMap,
@@ -12,11 +12,11 @@ use std::{
 use super::{
     KvElement,
     kernels::{
-        attention::{PAIR, Pair, STRIP, Strip},
-        memory::{Arena, Slice},
+        attention::{KvTile, PAIR, Pair, STRIP},
+        huge_page_arena::{Arena, Slice},
     },
 };
-use crate::model::exec::{ExecError, FrozenKv, KvMemory};
+use crate::model::exec::{ExecError, KvCache, KvExport};
 
 /// Bytes of keys of one layer and head that lie together, and as many of values after them. Longer
 /// stretches are read faster; what a fork copies and the last page wastes grows with them.
@@ -57,7 +57,7 @@ impl KvShape {
 }
 
 /// Where memories take pages from and leave them.
-pub(super) struct Store<E> {
+pub(super) struct PagePool<E> {
     pub(super) shape: KvShape,
     /// Strips of a page, for each layer and head.
     strips: usize,
@@ -69,7 +69,7 @@ struct Pages<E> {
     spare: Vec<Slice<Pair<E>>>,
 }
 
-impl<E: KvElement> Store<E> {
+impl<E: KvElement> PagePool<E> {
     pub(super) fn new(shape: KvShape) -> Self {
         Self {
             shape,
@@ -137,7 +137,7 @@ impl<E: KvElement> Pages<E> {
 /// [`super::kernels::attention`] draws them.
 pub(super) struct Page<E: KvElement> {
     pairs: Slice<Pair<E>>,
-    home: Arc<Store<E>>,
+    home: Arc<PagePool<E>>,
 }
 impl<E: KvElement> Page<E> {
     fn copy(&self) -> io::Result<Self> {
@@ -154,10 +154,10 @@ impl<E: KvElement> Page<E> {
     }
 
     /// What the page holds for a layer and a key head, by the number of the strip in the page.
-    fn strip(&self, layer: usize, head: usize, strip: usize) -> Strip<'_, E> {
+    fn strip(&self, layer: usize, head: usize, strip: usize) -> KvTile<'_, E> {
         let len = self.home.shape.strip_pairs();
         let [keys, values] = self.places(layer, head, strip);
-        Strip {
+        KvTile {
             keys: &self.pairs[keys..keys + len],
             values: &self.pairs[values..values + len],
         }
@@ -190,11 +190,11 @@ impl<E: KvElement> Drop for Page<E> {
 pub struct CpuKv<E: KvElement> {
     pages: Vec<Arc<Page<E>>>,
     len: usize,
-    store: Arc<Store<E>>,
+    store: Arc<PagePool<E>>,
 }
 
 impl<E: KvElement> CpuKv<E> {
-    pub(super) fn new(store: Arc<Store<E>>) -> Self {
+    pub(super) fn new(store: Arc<PagePool<E>>) -> Self {
         Self {
             pages: Vec::new(),
             len: 0,
@@ -228,7 +228,7 @@ impl<E: KvElement> CpuKv<E> {
     }
 
     /// The strip of tokens `STRIP · number` and following.
-    pub(super) fn strip(&self, layer: usize, head: usize, number: usize) -> Strip<'_, E> {
+    pub(super) fn strip(&self, layer: usize, head: usize, number: usize) -> KvTile<'_, E> {
         let strips = self.store.strips;
         self.pages[number / strips].strip(layer, head, number % strips)
     }
@@ -245,7 +245,7 @@ impl<E: KvElement> CpuKv<E> {
     }
 }
 
-impl<E: KvElement> KvMemory for CpuKv<E> {
+impl<E: KvElement> KvCache for CpuKv<E> {
     fn len(&self) -> usize {
         self.len
     }
@@ -269,11 +269,11 @@ impl<E: KvElement> KvMemory for CpuKv<E> {
         }
     }
 
-    fn frozen(&self, tokens: Range<usize>) -> Option<Box<dyn FrozenKv>> {
-        (tokens.end <= self.len).then(|| frozen::of(self, tokens))
+    fn export(&self, tokens: Range<usize>) -> Option<Box<dyn KvExport>> {
+        (tokens.end <= self.len).then(|| export::of(self, tokens))
     }
 
-    fn thaw(&mut self, tokens: usize, bytes: &[u8]) -> Result<(), ExecError> {
-        frozen::append(self, tokens, bytes)
+    fn import(&mut self, tokens: usize, bytes: &[u8]) -> Result<(), ExecError> {
+        export::append(self, tokens, bytes)
     }
 }

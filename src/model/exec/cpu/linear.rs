@@ -5,13 +5,13 @@ use std::ops::Range;
 use super::{
     ActivationBits,
     kernels::{
-        Level,
+        SimdBackend,
         activations::{PANEL, PanelBlock, Quantise, Remainder, spread},
-        dense::MultiplyDense,
-        parts::{Chunks, Cut, Wanted},
-        pool::Pool,
-        quantised::{BLOCK, Multiply},
+        dense_matmul::DenseMatmul,
+        disjoint::{Chunks, Cut, Wanted},
+        quant_matmul::{BLOCK, QuantMatmul},
         simd::LANES,
+        thread_pool::Pool,
     },
     matrix::{Matrix, Weights},
 };
@@ -30,12 +30,12 @@ pub(super) struct Linear {
 /// Linear layers over the same inputs. Their outputs follow each other in whole tiles.
 pub(super) struct Projection {
     parts: Vec<Linear>,
-    pieces: Vec<Piece>,
+    pieces: Vec<TileTask>,
     bits: ActivationBits,
 }
 
 /// Work of one thread: some tiles of one of the layers.
-struct Piece {
+struct TileTask {
     part: usize,
     tiles: Range<usize>,
     /// Number of tiles before these, over all layers.
@@ -61,7 +61,7 @@ impl Projection {
         for (part, linear) in parts.iter().enumerate() {
             let tiles = linear.matrix.tiles();
             for start in (0..tiles).step_by(size) {
-                pieces.push(Piece {
+                pieces.push(TileTask {
                     part,
                     tiles: start..tiles.min(start + size),
                     first: before + start,
@@ -105,7 +105,7 @@ impl Projection {
     /// All layers times all tokens.
     pub(super) fn multiply(
         &self,
-        level: Level,
+        level: SimdBackend,
         pool: &mut Pool,
         x: &Activations,
         out: &mut Products,
@@ -117,7 +117,7 @@ impl Projection {
         let tiles: usize = self.parts.iter().map(|part| part.matrix.tiles()).sum();
         out.bounds.push(tiles * tokens);
         grow(&mut out.all, tiles * tokens);
-        pool.each(Cut::new(&mut out.all, &out.bounds), |index, out| {
+        pool.par_for(Cut::new(&mut out.all, &out.bounds), |index, out| {
             let piece = &self.pieces[index];
             let Linear { matrix, bias } = &self.parts[piece.part];
             let (tiles, bias) = (piece.tiles.clone(), bias.as_deref());
@@ -125,7 +125,7 @@ impl Projection {
                 Weights::Quantised(weights) => {
                     let blocks = tokens.div_ceil(PANEL) * weights.blocks;
                     let has_remainders = self.bits == ActivationBits::Sixteen;
-                    level.run(Multiply {
+                    level.run(QuantMatmul {
                         weights,
                         tiles,
                         x: &x.quantised[..blocks],
@@ -135,7 +135,7 @@ impl Projection {
                         out,
                     });
                 }
-                Weights::Dense(weights) => level.run(MultiplyDense {
+                Weights::Dense(weights) => level.run(DenseMatmul {
                     weights,
                     tiles,
                     x: &x.plain[..tokens.div_ceil(PANEL) * x.width],
@@ -189,7 +189,7 @@ impl Activations {
     /// token of `residual`, `[token][stride]`, which it may change on the way.
     pub(super) fn fill(
         &mut self,
-        level: Level,
+        level: SimdBackend,
         pool: &mut Pool,
         (width, forms): (usize, Forms),
         residual: Rows<'_>,
@@ -228,7 +228,7 @@ impl Activations {
             ),
             Wanted::new(plain, panels),
         );
-        pool.each(
+        pool.par_for(
             (rows, forms),
             |panel, ((xs, rows), ((mut q, mut left), mut plain))| {
                 let xs = xs.chunks_exact_mut(x_stride);

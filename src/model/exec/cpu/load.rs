@@ -3,14 +3,14 @@
 use std::{cell::RefCell, sync::Arc};
 
 use super::{
-    CpuExecutor, CpuOptions, Decoder, Embeddings, Instructions, KERNELS, KvElement,
+    CpuExecutor, CpuOptions, Decoder, Embeddings, KERNELS, KvElement, SimdLevel,
     attention::{Attention, Heads},
-    kernels::{Level, attention::HEAD_DIM_MAX, memory::Arena, pool::Pool},
-    kv::{KvShape, Store},
+    kernels::{SimdBackend, attention::HEAD_DIM_MAX, huge_page_arena::Arena, thread_pool::Pool},
+    kv::{KvShape, PagePool},
     layer::Layer,
     linear::padded,
     pack::Packer,
-    rotary::Rotations,
+    rope::RopeTables,
     step::Workspace,
     threads::physical_cores,
     weights::Weights,
@@ -18,7 +18,7 @@ use super::{
 use crate::{
     load::{LoadError, Tensors},
     model::{
-        exec::{rope::distinct_ropes, tensors::Checked},
+        exec::{rope_frequencies::distinct_ropes, tensors::Checked},
         spec::{DecoderSpec, Rope},
     },
 };
@@ -60,8 +60,8 @@ pub(super) fn load<E: KvElement>(
     tracing::debug!(instructions = level.name(), threads, "weights loaded");
     Ok(CpuExecutor {
         level,
-        store: Arc::new(Store::new(shape)),
-        rotations: Rotations::new(&loader.ropes, spec.head_dim),
+        store: Arc::new(PagePool::new(shape)),
+        rotations: RopeTables::new(&loader.ropes, spec.head_dim),
         pool: loader.weights.packer.into_inner().pool,
         decoder,
         work: Workspace::default(),
@@ -75,9 +75,9 @@ pub(super) fn load<E: KvElement>(
 }
 
 /// The fastest instructions, or those asked for.
-fn level(asked: Option<Instructions>) -> Result<Level, LoadError> {
-    let wanted = |level: &Level| asked.is_none_or(|asked| asked == level.instructions());
-    Level::all()
+fn level(asked: Option<SimdLevel>) -> Result<SimdBackend, LoadError> {
+    let wanted = |level: &SimdBackend| asked.is_none_or(|asked| asked == level.instructions());
+    SimdBackend::all()
         .into_iter()
         .find(wanted)
         .ok_or_else(|| LoadError(format!("this processor has no {asked:?} instructions")))

@@ -1,8 +1,8 @@
 //! Matrices of weights, and their single rows.
 
 use super::kernels::{
-    dense::{Dense, Numbers},
-    quantised::{BLOCK, Packing, Quantised},
+    dense_matmul::{Dense, Numbers},
+    quant_matmul::{BLOCK, Packing, Quantised},
     simd::LANES,
 };
 
@@ -64,7 +64,7 @@ fn quantised_row(matrix: &Quantised, tile: usize, lane: usize, out: &mut [f32]) 
     }
 }
 
-/// One quant of a block; the layouts are drawn at [`super::kernels::quantised`].
+/// One quant of a block; the layouts are drawn at [`super::kernels::quant_matmul`].
 fn quant(matrix: &Quantised, block: usize, lane: usize, column: usize) -> u8 {
     let first = block * matrix.packing.lines();
     let byte = |line: usize, column: usize| matrix.lines[first + line].0[4 * lane + column % 4];

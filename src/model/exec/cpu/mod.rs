@@ -12,7 +12,7 @@ mod linear;
 mod load;
 mod matrix;
 mod pack;
-mod rotary;
+mod rope;
 mod step;
 mod threads;
 mod weights;
@@ -25,12 +25,12 @@ pub use kv::CpuKv;
 pub use threads::physical_cores;
 
 use attention::Heads;
-use kernels::{Level, attention::Element, pool::Pool};
-use kv::Store;
+use kernels::{SimdBackend, attention::Element, thread_pool::Pool};
+use kv::PagePool;
 use layer::Layer;
 use linear::Projection;
 use matrix::Matrix;
-use rotary::Rotations;
+use rope::RopeTables;
 use step::Workspace;
 
 use super::{ExecError, Executor, KvElementType, KvFormat, KvLayout, Slot};
@@ -86,7 +86,7 @@ const KERNELS: u32 = 1;
 
 /// The instructions to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Instructions {
+pub enum SimdLevel {
     /// AVX-512 with VNNI.
     Avx512,
     /// AVX2, and AVX-VNNI where there is that.
@@ -95,17 +95,20 @@ pub enum Instructions {
     Portable,
 }
 
-impl Instructions {
+impl SimdLevel {
     /// What this processor has, the fastest first.
     #[must_use]
     pub fn all() -> Vec<Self> {
-        let mut all: Vec<Self> = Level::all().into_iter().map(Level::instructions).collect();
+        let mut all: Vec<Self> = SimdBackend::all()
+            .into_iter()
+            .map(SimdBackend::instructions)
+            .collect();
         all.dedup();
         all
     }
 }
 
-impl std::str::FromStr for Instructions {
+impl std::str::FromStr for SimdLevel {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
@@ -148,18 +151,18 @@ pub struct CpuOptions<'a> {
     /// How finely activations are quantised, where weights are.
     pub activation_bits: ActivationBits,
     /// The instructions to use; `None` takes the fastest there are.
-    pub instructions: Option<Instructions>,
+    pub instructions: Option<SimdLevel>,
     /// Told after each layer how many are loaded, and of how many.
     pub progress: Option<&'a dyn Fn(usize, usize)>,
 }
 
 /// A decoder in memory, with key/value memory of `E`.
 pub struct CpuExecutor<E: KvElement = f16> {
-    level: Level,
+    level: SimdBackend,
     pool: Pool,
     decoder: Decoder,
-    store: Arc<Store<E>>,
-    rotations: Rotations,
+    store: Arc<PagePool<E>>,
+    rotations: RopeTables,
     work: Workspace,
     /// What its numbers depend on beside the model's files.
     made_by: String,
@@ -233,7 +236,7 @@ impl<E: KvElement> Executor for CpuExecutor<E> {
                 head_dim: shape.head_dim,
                 element: E::TYPE,
             },
-            made_by: self.made_by.clone(),
+            compute_id: self.made_by.clone(),
         })
     }
 

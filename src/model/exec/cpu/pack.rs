@@ -5,12 +5,12 @@ use std::io;
 use half::f16;
 
 use super::kernels::{
-    dense::Numbers,
-    memory::{Arena, Plain, Slice},
-    parts::{Chunks, Wanted},
-    pool::Pool,
-    quantised::{Line, Packing, Quantised, Scales},
+    dense_matmul::Numbers,
+    disjoint::{Chunks, Wanted},
+    huge_page_arena::{Arena, Plain, Slice},
+    quant_matmul::{Packing, QuantLine, Quantised, Scales},
     simd::LANES,
+    thread_pool::Pool,
 };
 use crate::load::{BlockPart, PART};
 
@@ -95,7 +95,11 @@ impl Scale for f32 {
     }
 }
 
-type Tiles<T> = (Slice<Line>, Slice<[T; LANES]>, Option<Slice<[T; LANES]>>);
+type Tiles<T> = (
+    Slice<QuantLine>,
+    Slice<[T; LANES]>,
+    Option<Slice<[T; LANES]>>,
+);
 
 fn tiles<T: Scale>(
     Packer { pool, arena }: &mut Packer,
@@ -124,7 +128,7 @@ where
             tiles,
         ),
     );
-    pool.each(parts, |tile, ((lines, scales), mut mins)| {
+    pool.par_for(parts, |tile, ((lines, scales), mut mins)| {
         for lane in 0..LANES.min(shape.rows - tile * LANES) {
             for block in 0..blocks {
                 let part = part_of(tile * LANES + lane, block);
@@ -144,8 +148,8 @@ where
 }
 
 /// Puts a row's quants into its lane of a block, whose bytes are 0. The layouts are drawn at
-/// [`super::kernels::quantised`].
-fn put(lines: &mut [Line], lane: usize, quants: &[u8; PART], packing: Packing) {
+/// [`super::kernels::quant_matmul`].
+fn put(lines: &mut [QuantLine], lane: usize, quants: &[u8; PART], packing: Packing) {
     let mut fours = |line: usize, bytes: &[u8]| {
         lines[line].0[4 * lane..4 * lane + 4].copy_from_slice(bytes);
     };
@@ -186,7 +190,7 @@ where
 {
     let columns = shape.columns;
     let mut all: Slice<[T; LANES]> = arena.zeroed(shape.tiles() * columns)?;
-    pool.each(Chunks::new(&mut all, columns), |tile, tile_columns| {
+    pool.par_for(Chunks::new(&mut all, columns), |tile, tile_columns| {
         for lane in 0..LANES.min(shape.rows - tile * LANES) {
             let first = (tile * LANES + lane) * columns;
             for (column, lanes) in tile_columns.iter_mut().enumerate() {

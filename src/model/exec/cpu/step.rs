@@ -4,21 +4,21 @@ use std::iter::repeat_n;
 
 use super::{
     CpuExecutor, CpuKv, Decoder, Embeddings, KvElement,
-    attention::{self, Place},
+    attention::{self, AttentionLayer},
     kernels::{
-        Level,
-        parts::Chunks,
-        pool::Pool,
-        rows::{Gate, RmsNorm, SoftCap},
+        SimdBackend,
+        disjoint::Chunks,
+        rows::{GatedActivation, RmsNorm, SoftCap},
         simd::LANES,
+        thread_pool::Pool,
     },
     layer::Layer,
     linear::{Activations, Products, Projection, Rows, grow, padded},
-    rotary::Rotations,
+    rope::RopeTables,
 };
 use crate::{
     id::TokenId,
-    model::exec::{ExecError, KvMemory as _, Slot, check_slots},
+    model::exec::{ExecError, KvCache as _, Slot, check_slots},
 };
 
 /// Buffers, kept from step to step.
@@ -84,7 +84,7 @@ impl<E: KvElement> CpuExecutor<E> {
                 .extend(slot.tokens.len())
                 .map_err(|error| ExecError(format!("there is no memory for tokens: {error}")))?;
             tokens.extend_from_slice(slot.tokens);
-            wanted.extend(tokens.len() - slot.wanted..tokens.len());
+            wanted.extend(tokens.len() - slot.logit_rows..tokens.len());
         }
         let positions = slots
             .iter()
@@ -97,10 +97,10 @@ impl<E: KvElement> CpuExecutor<E> {
 
 /// A step on its way through the layers.
 struct Step<'a> {
-    level: Level,
+    level: SimdBackend,
     pool: &'a mut Pool,
     decoder: &'a Decoder,
-    rotations: &'a Rotations,
+    rotations: &'a RopeTables,
     work: &'a mut Workspace,
     /// Rows of the residual stream that are left.
     count: usize,
@@ -122,7 +122,7 @@ impl Step<'_> {
             Embeddings::Own(matrix) => matrix,
         };
         let rows = Chunks::new(&mut residual[..tokens.len() * stride], stride);
-        self.pool.each(rows, |token, row| {
+        self.pool.par_for(rows, |token, row| {
             row.fill(0.0);
             matrix.row(tokens[token] as usize, &mut row[..self.decoder.hidden_size]);
             row.iter_mut().for_each(|value| *value *= scale);
@@ -143,7 +143,7 @@ impl Step<'_> {
             inputs, products, ..
         } = &mut *self.work;
         layer.qkv.multiply(self.level, self.pool, inputs, products);
-        let place = Place {
+        let place = AttentionLayer {
             attention: &layer.attention,
             layer: number,
             tiles: [0, 1, 2].map(|part| layer.qkv.tiles_of(part).start),
@@ -219,7 +219,7 @@ impl Step<'_> {
         let residual = rows(residual, self.decoder, self.count);
         let forms = (layer.intermediate_size, layer.down.forms());
         inputs.fill(level, self.pool, forms, residual, |token, _, out| {
-            level.run(Gate {
+            level.run(GatedActivation {
                 activation: layer.activation,
                 gate,
                 up,
@@ -287,11 +287,11 @@ impl Step<'_> {
                 64 * count,
             );
             self.pool
-                .each(tiles, |_, values| level.run(SoftCap { cap, values }));
+                .par_for(tiles, |_, values| level.run(SoftCap { cap, values }));
         }
         logits.extend(repeat_n(0.0, count * size));
         let all = &products.all;
-        self.pool.each(Chunks::new(logits, size), |token, row| {
+        self.pool.par_for(Chunks::new(logits, size), |token, row| {
             take(all, (token, count), size, row);
         });
     }

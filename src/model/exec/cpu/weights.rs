@@ -8,8 +8,8 @@ use half::f16;
 use super::{
     ActivationBits, Quantize,
     kernels::{
-        dense::{Dense, Numbers},
-        quantised::Packing,
+        dense_matmul::{Dense, Numbers},
+        quant_matmul::Packing,
         simd::LANES,
     },
     linear::{Linear, Projection, padded},
@@ -17,7 +17,7 @@ use super::{
     pack::{self, Format, Packer, Shape},
 };
 use crate::{
-    load::{BlockPart, BlockType, Encoding, LoadError, MlxQuantization, PART},
+    load::{BlockPart, BlockType, LoadError, MlxQuantization, PART, TensorType},
     model::exec::tensors::Checked,
 };
 
@@ -75,9 +75,9 @@ impl Weights<'_> {
             .tensors
             .0
             .info(&weight)
-            .map_or(Encoding::F32, |info| info.encoding);
+            .map_or(TensorType::F32, |info| info.encoding);
         let weights = match (encoding, self.tensors.0.quantization(&weight)) {
-            (Encoding::Block(block_type), _) => self.blocks(&weight, shape, block_type)?,
+            (TensorType::Block(block_type), _) => self.blocks(&weight, shape, block_type)?,
             (_, Some(how)) => self.packed_words(name, shape, how)?,
             (encoding, None) => match self.quantize {
                 Some(quantize) => self.requantised(&weight, shape, quantize)?,
@@ -204,7 +204,7 @@ impl Weights<'_> {
     }
 
     /// Plain numbers, as they are.
-    fn plain(&self, name: &str, shape: Shape, encoding: Encoding) -> Result<Elements> {
+    fn plain(&self, name: &str, shape: Shape, encoding: TensorType) -> Result<Elements> {
         let bytes = self.tensors.0.bytes(name)?;
         let packer = &mut self.packer.borrow_mut();
         let size = encoding.block().bytes;
@@ -216,16 +216,16 @@ impl Weights<'_> {
         let two = |i: usize| [bytes[2 * i], bytes[2 * i + 1]];
         let four = |i: usize| [two(2 * i), two(2 * i + 1)].as_flattened().try_into();
         let numbers = match encoding {
-            Encoding::F16 => {
+            TensorType::F16 => {
                 pack::dense(packer, shape, Numbers::F16, |i| f16::from_le_bytes(two(i)))
             }
-            Encoding::Bf16 => {
+            TensorType::Bf16 => {
                 pack::dense(packer, shape, Numbers::Bf16, |i| u16::from_le_bytes(two(i)))
             }
-            Encoding::F32 => pack::dense(packer, shape, Numbers::F32, |i| {
+            TensorType::F32 => pack::dense(packer, shape, Numbers::F32, |i| {
                 f32::from_le_bytes(four(i).unwrap_or_default())
             }),
-            Encoding::U32 | Encoding::Block(_) => {
+            TensorType::U32 | TensorType::Block(_) => {
                 return Err(self.tensors.wrong(name, "does not hold plain numbers"));
             }
         }

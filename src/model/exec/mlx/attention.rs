@@ -11,12 +11,12 @@ use mlx_rs::{
 
 use super::{
     array::{Result, dim, part, slice},
+    cpu_streams::CpuStreams,
     kv::MlxKv,
-    lanes::Lanes,
     linear::{Linear, Projection, scalar, soft_cap},
-    mask::{Masks, Sight},
+    mask::{MaskSpec, Masks},
     norm::RmsNorm,
-    rotary::{Heads, Rotation},
+    rope::{Heads, Rotation},
 };
 
 /// Queries of one sequence that are attended at once where scores are held in memory: keys beyond
@@ -56,7 +56,7 @@ impl Attention {
         x: &Array,
         rotation: &Rotation,
         rows: Range<usize>,
-        lanes: &Lanes,
+        lanes: &CpuStreams,
     ) -> Result<Array> {
         let shape = [x.dim(0), dim(self.heads.count()), dim(self.heads.dim)];
         let mut heads = self.qkv.apply(x, lanes)?.reshape(&shape)?;
@@ -82,7 +82,7 @@ impl Attention {
         layer: usize,
         memories: &mut [(Span, &mut MlxKv)],
         masks: &mut Masks,
-        lanes: &Lanes,
+        lanes: &CpuStreams,
     ) -> Result<Array> {
         let (keys, all) = (self.heads.query_count, self.heads.count());
         let mut outputs = Vec::with_capacity(memories.len());
@@ -106,7 +106,7 @@ impl Attention {
     }
 
     /// The blocks of queries of one sequence.
-    fn sights(&self, span: &Span) -> impl Iterator<Item = Sight> + use<> {
+    fn sights(&self, span: &Span) -> impl Iterator<Item = MaskSpec> + use<> {
         let window = self.window;
         let end = span.start + span.rows.len();
         let block = if self.is_fused {
@@ -116,7 +116,7 @@ impl Attention {
         };
         (span.start..end)
             .step_by(block.max(1))
-            .map(move |first| Sight::new(first..end.min(first + block), window))
+            .map(move |first| MaskSpec::new(first..end.min(first + block), window))
     }
 
     /// Queries `[n, query heads, dim]` over a buffer `[1, 2 · key heads, capacity, dim]` →
@@ -125,7 +125,7 @@ impl Attention {
         &self,
         queries: &Array,
         buffer: &Array,
-        sight: &Sight,
+        sight: &MaskSpec,
         masks: &mut Masks,
     ) -> Result<Array> {
         let (keys, both) = (self.heads.key_count, 2 * self.heads.key_count);
@@ -143,7 +143,7 @@ impl Attention {
         queries: &Array,
         keys: &Array,
         values: &Array,
-        sight: &Sight,
+        sight: &MaskSpec,
         masks: &mut Masks,
     ) -> Result<Array> {
         let (n, width) = (queries.dim(0), dim(self.heads.query_count * self.heads.dim));
@@ -169,7 +169,7 @@ impl Attention {
         queries: &Array,
         keys: &Array,
         values: &Array,
-        sight: &Sight,
+        sight: &MaskSpec,
         masks: &mut Masks,
     ) -> Result<Array> {
         let Heads {

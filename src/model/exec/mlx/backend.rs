@@ -3,7 +3,7 @@
 use mlx_rs::{Device, DeviceType, Dtype as ArrayType};
 
 use super::Dtype;
-use crate::load::Encoding;
+use crate::load::TensorType;
 
 /// The kind of device that MLX runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,16 +27,16 @@ impl Backend {
 
     /// The type to compute in, `stored` being how the embeddings are stored (for an MLX-quantised
     /// tensor, their scales).
-    pub(super) fn compute_type(self, asked: Dtype, stored: Encoding) -> ArrayType {
+    pub(super) fn compute_type(self, asked: Dtype, stored: TensorType) -> ArrayType {
         match (asked, self) {
             (Dtype::F32, _) | (Dtype::Auto, Self::Cpu) => ArrayType::Float32,
             (Dtype::F16, _) => ArrayType::Float16,
             (Dtype::Bf16, _) => ArrayType::Bfloat16,
             (Dtype::Auto, Self::Gpu) => match stored {
-                Encoding::F32 => ArrayType::Float32,
-                Encoding::F16 => ArrayType::Float16,
+                TensorType::F32 => ArrayType::Float32,
+                TensorType::F16 => ArrayType::Float16,
                 // Block types are decoded, and bf16 holds activations of any size.
-                Encoding::Bf16 | Encoding::U32 | Encoding::Block(_) => ArrayType::Bfloat16,
+                TensorType::Bf16 | TensorType::U32 | TensorType::Block(_) => ArrayType::Bfloat16,
             },
         }
     }

@@ -6,7 +6,7 @@ use mlx_rs::Array;
 
 use super::{
     array::{Result, dim, slice},
-    lanes::{Lanes, share},
+    cpu_streams::{CpuStreams, share},
 };
 
 /// Rows of a panel.
@@ -32,7 +32,7 @@ pub(super) struct Dense {
 }
 
 impl Dense {
-    pub(super) fn new(rows: Array, lanes: &Lanes) -> Result<Self> {
+    pub(super) fn new(rows: Array, lanes: &CpuStreams) -> Result<Self> {
         let (out, columns) = (rows.dim(0) as usize, rows.dim(1) as usize);
         let lane_count = if out * columns < SPLIT_ELEMENTS_MIN {
             1
@@ -44,8 +44,8 @@ impl Dense {
             .map(|lane| evaluated(slice(&rows, 0, share(out, lane, lane_count))?.transpose()?))
             .collect::<Result<_>>()?;
         let panels = match lanes {
-            Lanes::One => Vec::new(),
-            Lanes::Side { .. } => panels(&rows, lane_count)?,
+            CpuStreams::One => Vec::new(),
+            CpuStreams::Side { .. } => panels(&rows, lane_count)?,
         };
         Ok(Self {
             transposed: evaluated(rows.transpose()?)?,
@@ -61,7 +61,7 @@ impl Dense {
     }
 
     /// `[n, in]` → `[n, out]`.
-    pub(super) fn multiply(&self, x: &Array, lanes: &Lanes) -> Result<Array> {
+    pub(super) fn multiply(&self, x: &Array, lanes: &CpuStreams) -> Result<Array> {
         let (n, columns) = (x.dim(0) as usize, x.dim(1) as usize);
         let is_small =
             n <= PANEL_INPUTS_MAX && n * columns * PANEL_ROWS <= PANEL_MULTIPLICATIONS_MAX;
@@ -74,7 +74,7 @@ impl Dense {
         }
     }
 
-    fn multiply_panels(&self, x: &Array, lanes: &Lanes) -> Result<Array> {
+    fn multiply_panels(&self, x: &Array, lanes: &CpuStreams) -> Result<Array> {
         let (n, out) = (x.dim(0), self.rows.dim(0));
         let x = x.expand_dims(0)?;
         let products = lanes.join(&self.panels, 0, |panels| x.matmul(panels))?;

@@ -1,13 +1,13 @@
 //! Key/value memory of sequences: buffers that grow in place and are shared by forks.
 
-mod frozen;
+mod export;
 
 use std::{cell::RefCell, ops::Range, rc::Rc};
 
 use mlx_rs::{Array, Dtype as ArrayType, ops};
 
 use super::array::{Result, dim, slice, updated};
-use crate::model::exec::{ExecError, FrozenKv, KvMemory};
+use crate::model::exec::{ExecError, KvCache, KvExport};
 
 /// Tokens by which buffers grow at least.
 const GROWTH_MIN: usize = 256;
@@ -80,7 +80,7 @@ impl MlxKv {
     }
 }
 
-impl KvMemory for MlxKv {
+impl KvCache for MlxKv {
     fn len(&self) -> usize {
         self.len
     }
@@ -109,18 +109,18 @@ impl KvMemory for MlxKv {
         }
     }
 
-    fn frozen(&self, tokens: Range<usize>) -> Option<Box<dyn FrozenKv>> {
+    fn export(&self, tokens: Range<usize>) -> Option<Box<dyn KvExport>> {
         if tokens.is_empty() || tokens.end > self.len {
             return None;
         }
-        let frozen = frozen::of(self, tokens);
+        let frozen = export::of(self, tokens);
         frozen
             .inspect_err(|error| tracing::error!(%error, "keys and values could not be copied"))
             .ok()
     }
 
-    fn thaw(&mut self, tokens: usize, bytes: &[u8]) -> std::result::Result<(), ExecError> {
-        frozen::append(self, tokens, bytes)
+    fn import(&mut self, tokens: usize, bytes: &[u8]) -> std::result::Result<(), ExecError> {
+        export::append(self, tokens, bytes)
     }
 }
 

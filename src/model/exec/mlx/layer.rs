@@ -5,7 +5,7 @@ use mlx_rs::Array;
 use super::{
     array::{Result, slice},
     attention::Attention,
-    lanes::Lanes,
+    cpu_streams::CpuStreams,
     mlp::Mlp,
     norm::RmsNorm,
     step::Batch,
@@ -33,7 +33,7 @@ impl Layer {
         index: usize,
         batch: &mut Batch<'_>,
         kept: Option<&Array>,
-        lanes: &Lanes,
+        lanes: &CpuStreams,
     ) -> Result<Array> {
         let rotation = batch.rotation(self.rotation);
         let heads = lanes.over_rows(x, |x, rows, lanes| {
@@ -51,7 +51,7 @@ impl Layer {
     }
 
     /// What comes after attention, row by row: its output projection, and the feed-forward.
-    fn finish(&self, mixed: &Array, residual: &Array, lanes: &Lanes) -> Result<Array> {
+    fn finish(&self, mixed: &Array, residual: &Array, lanes: &CpuStreams) -> Result<Array> {
         let attended = self.attention.output.apply(mixed, lanes)?;
         let x = residual.add(post(self.attention_post_norm.as_ref(), attended)?)?;
         let fed = self.mlp.apply(&self.mlp_norm.apply(&x)?, lanes)?;

@@ -2,7 +2,7 @@
 
 use mlx_rs::{Array, Dtype as ArrayType, ops};
 
-use super::{array::Result, dense::Dense, lanes::Lanes};
+use super::{array::Result, cpu_streams::CpuStreams, dense::Dense};
 
 /// A matrix `[out, in]`.
 pub(super) enum Weight {
@@ -25,7 +25,7 @@ pub(super) enum Weight {
 
 impl Weight {
     /// `[n, in]` → `[n, out]`.
-    pub(super) fn multiply(&self, x: &Array, lanes: &Lanes) -> Result<Array> {
+    pub(super) fn multiply(&self, x: &Array, lanes: &CpuStreams) -> Result<Array> {
         match self {
             Self::Dense(dense) => dense.multiply(x, lanes),
             Self::Quantised {
@@ -67,7 +67,7 @@ pub(super) struct Linear {
 
 impl Linear {
     /// `[n, in]` → `[n, out]`.
-    pub(super) fn apply(&self, x: &Array, lanes: &Lanes) -> Result<Array> {
+    pub(super) fn apply(&self, x: &Array, lanes: &CpuStreams) -> Result<Array> {
         let product = self.weight.multiply(x, lanes)?;
         match &self.bias {
             Some(bias) => product.add(bias),
@@ -82,7 +82,7 @@ pub(super) struct Projection(pub(super) Vec<Linear>);
 
 impl Projection {
     /// `[n, in]` → `[n, sum of outs]`.
-    pub(super) fn apply(&self, x: &Array, lanes: &Lanes) -> Result<Array> {
+    pub(super) fn apply(&self, x: &Array, lanes: &CpuStreams) -> Result<Array> {
         if let [whole] = self.0.as_slice() {
             return whole.apply(x, lanes);
         }

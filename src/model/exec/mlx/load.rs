@@ -9,19 +9,19 @@ use super::{
     attention::Attention,
     backend::Backend,
     blas,
+    cpu_streams::CpuStreams,
     kv::KvShape,
-    lanes::Lanes,
     layer::Layer,
     linear::Weight,
     mlp::Mlp,
     norm::RmsNorm,
-    rotary::Heads,
-    weights::{Part, Weights},
+    rope::Heads,
+    weights::{TensorRows, Weights},
 };
 use crate::{
-    load::{Encoding, LoadError, Tensors},
+    load::{LoadError, TensorType, Tensors},
     model::{
-        exec::{rope::distinct_ropes, tensors::Checked},
+        exec::{rope_frequencies::distinct_ropes, tensors::Checked},
         spec::{DecoderSpec, Rope},
     },
 };
@@ -43,7 +43,7 @@ pub(super) fn load(
     if backend == Backend::Cpu {
         blas::use_one_thread();
     }
-    let lanes = Lanes::new(backend);
+    let lanes = CpuStreams::new(backend);
     let weights = Weights {
         tensors: Checked(tensors),
         backend,
@@ -75,7 +75,7 @@ pub(super) fn load(
 }
 
 /// How a matrix's numbers are stored; for an MLX-quantised one, how its scales are.
-fn stored_type(tensors: &dyn Tensors, name: &str) -> Encoding {
+fn stored_type(tensors: &dyn Tensors, name: &str) -> TensorType {
     let encoding = |ending| {
         tensors
             .info(&format!("{name}.{ending}"))
@@ -83,7 +83,7 @@ fn stored_type(tensors: &dyn Tensors, name: &str) -> Encoding {
     };
     encoding("scales")
         .or_else(|| encoding("weight"))
-        .unwrap_or(Encoding::F32)
+        .unwrap_or(TensorType::F32)
 }
 
 struct Loader<'a> {
@@ -124,7 +124,7 @@ impl Loader<'_> {
 
     /// A matrix `[vocabulary, hidden]`.
     fn vocabulary(&self, name: &str) -> Result<Weight, LoadError> {
-        let part = Part {
+        let part = TensorRows {
             name,
             rows: self.spec.vocab_size,
         };
@@ -218,15 +218,15 @@ impl Loader<'_> {
         );
         let name = |name: &str| format!("{prefix}{name}");
         let parts = [
-            Part {
+            TensorRows {
                 name: &name("q_proj"),
                 rows: queries,
             },
-            Part {
+            TensorRows {
                 name: &name("k_proj"),
                 rows: keys,
             },
-            Part {
+            TensorRows {
                 name: &name("v_proj"),
                 rows: keys,
             },
@@ -257,11 +257,11 @@ impl Loader<'_> {
         let (hidden, intermediate) = (self.spec.hidden_size, self.spec.intermediate_size);
         let name = |name: &str| format!("{prefix}{name}");
         let parts = [
-            Part {
+            TensorRows {
                 name: &name("gate_proj"),
                 rows: intermediate,
             },
-            Part {
+            TensorRows {
                 name: &name("up_proj"),
                 rows: intermediate,
             },

@@ -9,7 +9,7 @@ use super::array::{Result, from_vec};
 
 /// A block of consecutive queries of one sequence, and the keys that any of them sees.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Sight {
+pub(super) struct MaskSpec {
     /// Positions of the queries.
     pub(super) queries: Range<usize>,
     /// Positions of the keys.
@@ -18,7 +18,7 @@ pub(super) struct Sight {
     window: Option<usize>,
 }
 
-impl Sight {
+impl MaskSpec {
     /// What queries at these positions see, at least one.
     pub(super) fn new(queries: Range<usize>, window: Option<usize>) -> Self {
         let first = window.map_or(0, |window| (queries.start + 1).saturating_sub(window));
@@ -54,13 +54,13 @@ impl Sight {
 /// The masks of one step.
 #[derive(Default)]
 pub(super) struct Masks {
-    additive: HashMap<Sight, Array>,
-    boolean: HashMap<Sight, Array>,
+    additive: HashMap<MaskSpec, Array>,
+    boolean: HashMap<MaskSpec, Array>,
 }
 
 impl Masks {
     /// `[queries, keys]` of 0 where a query sees a key, and minus infinity elsewhere.
-    pub(super) fn additive(&mut self, sight: &Sight, dtype: ArrayType) -> Result<Array> {
+    pub(super) fn additive(&mut self, sight: &MaskSpec, dtype: ArrayType) -> Result<Array> {
         cached(&mut self.additive, sight, |shape| {
             let shade = |seen| if seen { 0.0 } else { f32::NEG_INFINITY };
             from_vec(sight.grid().map(shade).collect(), shape)?.as_dtype(dtype)
@@ -68,7 +68,7 @@ impl Masks {
     }
 
     /// `[queries, keys]` of whether a query sees a key.
-    pub(super) fn boolean(&mut self, sight: &Sight) -> Result<Array> {
+    pub(super) fn boolean(&mut self, sight: &MaskSpec) -> Result<Array> {
         cached(&mut self.boolean, sight, |shape| {
             from_vec(sight.grid().collect(), shape)
         })
@@ -76,8 +76,8 @@ impl Masks {
 }
 
 fn cached(
-    masks: &mut HashMap<Sight, Array>,
-    sight: &Sight,
+    masks: &mut HashMap<MaskSpec, Array>,
+    sight: &MaskSpec,
     make: impl FnOnce(&[usize]) -> Result<Array>,
 ) -> Result<Array> {
     if let Some(mask) = masks.get(sight) {
@@ -92,7 +92,7 @@ fn cached(
 mod tests {
     use super::*;
 
-    fn rows(sight: &Sight) -> Vec<String> {
+    fn rows(sight: &MaskSpec) -> Vec<String> {
         let cells: Vec<char> = sight
             .grid()
             .map(|seen| if seen { 'x' } else { '.' })
@@ -105,14 +105,14 @@ mod tests {
 
     #[test]
     fn without_window_queries_see_everything_up_to_themselves() {
-        let sight = Sight::new(2..5, None);
+        let sight = MaskSpec::new(2..5, None);
         assert_eq!(rows(&sight), ["xxx..", "xxxx.", "xxxxx"]);
         assert!(sight.is_causal());
     }
 
     #[test]
     fn a_window_counts_the_query_itself() {
-        let sight = Sight::new(3..6, Some(2));
+        let sight = MaskSpec::new(3..6, Some(2));
         assert_eq!(sight.keys, 2..6);
         assert_eq!(rows(&sight), ["xx..", ".xx.", "..xx"]);
         assert!(!sight.is_causal());
@@ -120,14 +120,14 @@ mod tests {
 
     #[test]
     fn a_single_query_needs_no_mask() {
-        let sight = Sight::new(9..10, Some(4));
+        let sight = MaskSpec::new(9..10, Some(4));
         assert_eq!(sight.keys, 6..10);
         assert!(sight.is_whole() && rows(&sight) == ["xxxx"]);
     }
 
     #[test]
     fn a_wide_window_is_none() {
-        assert!(Sight::new(0..4, Some(4)).is_causal());
-        assert!(!Sight::new(0..5, Some(4)).is_causal());
+        assert!(MaskSpec::new(0..4, Some(4)).is_causal());
+        assert!(!MaskSpec::new(0..5, Some(4)).is_causal());
     }
 }

@@ -6,7 +6,7 @@ use mlx_rs::{Array, ops};
 
 use super::{
     array::{Result, slice},
-    lanes::Lanes,
+    cpu_streams::CpuStreams,
     linear::{Linear, Projection, scalar},
 };
 use crate::model::spec::Activation;
@@ -22,7 +22,7 @@ pub(super) struct Mlp {
 
 impl Mlp {
     /// `[n, hidden]` → `[n, hidden]`.
-    pub(super) fn apply(&self, x: &Array, lanes: &Lanes) -> Result<Array> {
+    pub(super) fn apply(&self, x: &Array, lanes: &CpuStreams) -> Result<Array> {
         let both = self.gate_up.apply(x, lanes)?;
         let gate = slice(&both, 1, 0..self.intermediate_size)?;
         let up = slice(&both, 1, self.intermediate_size..2 * self.intermediate_size)?;

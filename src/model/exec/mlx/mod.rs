@@ -7,28 +7,28 @@ mod array;
 mod attention;
 mod backend;
 mod blas;
+mod cpu_streams;
 mod dense;
 mod kv;
-mod lanes;
 mod layer;
 mod linear;
 mod load;
 mod mask;
 mod mlp;
 mod norm;
-mod rotary;
+mod rope;
 mod step;
 mod weights;
 
 pub use backend::Backend;
 pub use kv::MlxKv;
 
+use cpu_streams::CpuStreams;
 use kv::KvShape;
-use lanes::Lanes;
 use layer::Layer;
 use linear::Weight;
 use norm::RmsNorm;
-use rotary::Heads;
+use rope::Heads;
 
 use super::{ExecError, Executor, KvFormat, KvLayout, Slot};
 use crate::{
@@ -64,7 +64,7 @@ pub struct MlxOptions<'a> {
 /// A decoder on MLX arrays.
 pub struct MlxExecutor {
     backend: Backend,
-    lanes: Lanes,
+    lanes: CpuStreams,
     vocab_size: usize,
     context_length: usize,
     kv_shape: KvShape,
@@ -123,7 +123,7 @@ impl Executor for MlxExecutor {
                 head_dim: shape.head_dim,
                 element: shape.element(),
             },
-            made_by: format!("MLX on a {:?}", self.backend),
+            compute_id: format!("MLX on a {:?}", self.backend),
         })
     }
 

@@ -7,16 +7,16 @@ use super::{
     MlxExecutor,
     array::{Result, dim, from_vec},
     attention::{Attention, Span},
+    cpu_streams::CpuStreams,
     kv::MlxKv,
-    lanes::Lanes,
     linear::{scalar, soft_cap},
     mask::Masks,
-    rotary::Rotation,
+    rope::Rotation,
 };
 use crate::{
     id::TokenId,
     model::{
-        exec::{ExecError, KvMemory, Slot, check_slots},
+        exec::{ExecError, KvCache, Slot, check_slots},
         spec::Rope,
     },
 };
@@ -41,7 +41,7 @@ impl Batch<'_> {
         attention: &Attention,
         layer: usize,
         heads: &Array,
-        lanes: &Lanes,
+        lanes: &CpuStreams,
     ) -> Result<Array> {
         attention.mix(heads, layer, &mut self.memories, &mut self.masks, lanes)
     }
@@ -157,7 +157,7 @@ fn wanted_rows(slots: &[Slot<'_, MlxKv>]) -> Vec<i32> {
     let mut rows = Vec::with_capacity(slots.len());
     for slot in slots {
         end += slot.tokens.len();
-        rows.extend(dim(end - slot.wanted)..dim(end));
+        rows.extend(dim(end - slot.logit_rows)..dim(end));
     }
     rows
 }

@@ -7,8 +7,8 @@ use mlx_rs::{Array, Dtype as ArrayType, error::Exception};
 use super::{
     array::{self, from_vec},
     backend::Backend,
+    cpu_streams::CpuStreams,
     dense::Dense,
-    lanes::Lanes,
     linear::{Linear, Projection, Weight},
 };
 use crate::{
@@ -23,14 +23,14 @@ pub(super) struct Weights<'a> {
     pub(super) tensors: Checked<'a>,
     pub(super) backend: Backend,
     pub(super) dtype: ArrayType,
-    pub(super) lanes: &'a Lanes,
+    pub(super) lanes: &'a CpuStreams,
     /// Memory that matrices are read into, kept from one to the next.
     pub(super) buffer: Cell<Vec<f32>>,
 }
 
 /// The parts of one tensor or of several joined ones, all `[rows, columns]`.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Part<'a> {
+pub(super) struct TensorRows<'a> {
     /// The tensor without its ending `.weight`.
     pub(super) name: &'a str,
     pub(super) rows: usize,
@@ -48,7 +48,7 @@ impl Weights<'_> {
     /// each input, are multiplied into plain weights.
     pub(super) fn projection(
         &self,
-        parts: &[Part<'_>],
+        parts: &[TensorRows<'_>],
         columns: usize,
         has_bias: bool,
         factors: Option<&[f32]>,
@@ -71,11 +71,11 @@ impl Weights<'_> {
         columns: usize,
         has_bias: bool,
     ) -> Result<Linear> {
-        self.joined(&[Part { name, rows }], columns, has_bias, None)
+        self.joined(&[TensorRows { name, rows }], columns, has_bias, None)
     }
 
     /// Whether these parts can be rows of one matrix: always, if they become plain numbers.
-    fn joins(&self, parts: &[Part<'_>], columns: usize) -> Result<bool> {
+    fn joins(&self, parts: &[TensorRows<'_>], columns: usize) -> Result<bool> {
         if !self.backend.keeps_quantised() {
             return Ok(true);
         }
@@ -86,7 +86,7 @@ impl Weights<'_> {
 
     fn joined(
         &self,
-        parts: &[Part<'_>],
+        parts: &[TensorRows<'_>],
         columns: usize,
         has_bias: bool,
         factors: Option<&[f32]>,
@@ -96,7 +96,7 @@ impl Weights<'_> {
         Ok(Linear { weight, bias })
     }
 
-    fn joined_bias(&self, parts: &[Part<'_>]) -> Result<Array> {
+    fn joined_bias(&self, parts: &[TensorRows<'_>]) -> Result<Array> {
         let mut values = Vec::new();
         for part in parts {
             self.tensors
@@ -110,7 +110,7 @@ impl Weights<'_> {
     /// One matrix of the rows of all parts, which [`Self::joins`] said can be joined.
     pub(super) fn matrix(
         &self,
-        parts: &[Part<'_>],
+        parts: &[TensorRows<'_>],
         columns: usize,
         factors: Option<&[f32]>,
     ) -> Result<Weight> {
@@ -124,7 +124,12 @@ impl Weights<'_> {
         }
     }
 
-    fn dense(&self, parts: &[Part<'_>], columns: usize, factors: Option<&[f32]>) -> Result<Weight> {
+    fn dense(
+        &self,
+        parts: &[TensorRows<'_>],
+        columns: usize,
+        factors: Option<&[f32]>,
+    ) -> Result<Weight> {
         // Shapes first: what a description asks for is allocated only where the files agree.
         for part in parts {
             self.tensors
@@ -166,7 +171,7 @@ impl Weights<'_> {
 
     fn quantised(
         &self,
-        parts: &[Part<'_>],
+        parts: &[TensorRows<'_>],
         columns: usize,
         packing: MlxQuantization,
     ) -> Result<Weight> {
@@ -194,7 +199,7 @@ impl Weights<'_> {
     }
 
     /// How a matrix of this shape is packed, or `None` if it is not.
-    fn packing(&self, part: Part<'_>, columns: usize) -> Result<Option<MlxQuantization>> {
+    fn packing(&self, part: TensorRows<'_>, columns: usize) -> Result<Option<MlxQuantization>> {
         let name = format!("{}.weight", part.name);
         self.tensors.expect(&name, &[part.rows, columns])?;
         Ok(self.tensors.0.quantization(&name))

@@ -4,18 +4,22 @@ use std::sync::Arc;
 
 use super::{ALL, SetClock, assert_clean, id, opening, start, start_at, store};
 use crate::session::{
-    Bounds, LogError,
+    LogError, RetentionLimits,
+    format::{
+        migrate::{Direct, totals},
+        record::{Head, State, load},
+    },
     key::Key,
-    memory::MemoryStorage,
-    migrate::{Direct, totals},
-    record::{Head, State, load},
-    storage::Storage,
+    store::{Storage, memory::MemoryStorage},
 };
 
 #[tokio::test]
 async fn bounds_drop_the_oldest_but_nothing_that_is_continued() {
     let storage = Arc::new(MemoryStorage::default());
-    let log = start(&storage, Bounds::from_flags(Some(2), None, None, 0));
+    let log = start(
+        &storage,
+        RetentionLimits::from_flags(Some(2), None, None, 0),
+    );
     store(&log, 1, None).await;
     for n in 2..=5 {
         let parent = log.continuation(&ALL, id(n - 1)).unwrap();
@@ -42,7 +46,10 @@ async fn bounds_drop_the_oldest_but_nothing_that_is_continued() {
 #[tokio::test]
 async fn a_bound_of_no_bytes_drops_each_response_at_once() {
     let storage = Arc::new(MemoryStorage::default());
-    let log = start(&storage, Bounds::from_flags(None, Some(0), None, 0));
+    let log = start(
+        &storage,
+        RetentionLimits::from_flags(None, Some(0), None, 0),
+    );
     store(&log, 1, None).await;
     assert_eq!(log.response(&ALL, id(1)), Err(LogError::NotFound));
     log.settle().await.unwrap();
@@ -52,7 +59,10 @@ async fn a_bound_of_no_bytes_drops_each_response_at_once() {
 #[tokio::test]
 async fn responses_expire_in_log_order() {
     let storage = Arc::new(MemoryStorage::default());
-    let log = start(&storage, Bounds::from_flags(None, None, Some(1), 0));
+    let log = start(
+        &storage,
+        RetentionLimits::from_flags(None, None, Some(1), 0),
+    );
     store(&log, 1, None).await;
     store(&log, 900, None).await;
     log.sweep(1_000).await.unwrap();
@@ -70,7 +80,7 @@ async fn what_has_outlived_its_time_is_hidden_before_it_is_dropped() {
     let clock = Arc::<SetClock>::default();
     let log = start_at(
         &storage,
-        Bounds::from_flags(None, None, Some(1), 60),
+        RetentionLimits::from_flags(None, None, Some(1), 60),
         clock.clone(),
     );
     assert_eq!(log.next_expiry_ms(), Ok(None));
@@ -96,7 +106,10 @@ async fn what_has_outlived_its_time_is_hidden_before_it_is_dropped() {
 #[tokio::test]
 async fn without_persistence_everything_by_id_says_so_and_turns_are_still_logged() {
     let storage = Arc::new(MemoryStorage::default());
-    let log = start(&storage, Bounds::from_flags(Some(0), None, None, 0));
+    let log = start(
+        &storage,
+        RetentionLimits::from_flags(Some(0), None, None, 0),
+    );
     store(&log, 1, None).await;
     assert_eq!(
         log.response(&ALL, id(1)),

@@ -7,8 +7,7 @@ use std::sync::{
 
 use crate::session::{
     key::{Key, KeyRange},
-    memory::MemoryStorage,
-    storage::{Batch, Storage, StorageError, Value},
+    store::{Batch, Storage, StorageError, Value, memory::MemoryStorage},
 };
 
 /// Counts reads and bytes.

@@ -77,7 +77,7 @@ pub(in crate::model::exec::cpu) const PAIR: usize = 2 * LANES;
 
 /// Keys and values of 32 tokens for one layer and key head.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::model::exec::cpu) struct Strip<'a, E> {
+pub(in crate::model::exec::cpu) struct KvTile<'a, E> {
     /// `[element]`, of all tokens.
     pub(in crate::model::exec::cpu) keys: &'a [Pair<E>],
     /// `[token][element / 32]`.
@@ -86,7 +86,7 @@ pub(in crate::model::exec::cpu) struct Strip<'a, E> {
 
 /// Where a group of queries stands, and what it sees.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::model::exec::cpu) struct Sight {
+pub(in crate::model::exec::cpu) struct MaskSpec {
     /// Position of the first query.
     pub(in crate::model::exec::cpu) first: usize,
     /// Query heads that share the key head: rows for each position.
@@ -97,7 +97,7 @@ pub(in crate::model::exec::cpu) struct Sight {
     pub(in crate::model::exec::cpu) soft_cap: Option<f32>,
 }
 
-impl Sight {
+impl MaskSpec {
     /// The keys that a row sees.
     pub(in crate::model::exec::cpu) fn keys(&self, row: usize) -> Range<usize> {
         let end = self.first + row / self.group + 1;
@@ -112,7 +112,7 @@ impl Sight {
 
 /// Attention of rows `[query][head of the group]`, each of `dim` elements.
 pub(in crate::model::exec::cpu) struct Attend<'a, P> {
-    pub(in crate::model::exec::cpu) sight: Sight,
+    pub(in crate::model::exec::cpu) sight: MaskSpec,
     /// Whole pairs.
     pub(in crate::model::exec::cpu) dim: usize,
     /// Scaled queries, `[row][dim]`.
@@ -123,7 +123,7 @@ pub(in crate::model::exec::cpu) struct Attend<'a, P> {
     pub(in crate::model::exec::cpu) out: &'a mut [f32],
 }
 
-impl<'a, 'p, E: Element, P: Fn(usize) -> Strip<'p, E>> Kernel for Attend<'a, P> {
+impl<'a, 'p, E: Element, P: Fn(usize) -> KvTile<'p, E>> Kernel for Attend<'a, P> {
     type Output = ();
 
     #[inline(always)]
@@ -161,13 +161,13 @@ impl<'a, 'p, E: Element, P: Fn(usize) -> Strip<'p, E>> Kernel for Attend<'a, P> 
 }
 
 /// As [`Attend`], over one segment only, which is joined with the others by [`Join`].
-pub(in crate::model::exec::cpu) struct AttendSegment<'a, P> {
+pub(in crate::model::exec::cpu) struct AttendSplit<'a, P> {
     /// `out` is `[row][dim + STATE]`.
     pub(in crate::model::exec::cpu) whole: Attend<'a, P>,
     pub(in crate::model::exec::cpu) number: usize,
 }
 
-impl<'a, 'p, E: Element, P: Fn(usize) -> Strip<'p, E>> Kernel for AttendSegment<'a, P> {
+impl<'a, 'p, E: Element, P: Fn(usize) -> KvTile<'p, E>> Kernel for AttendSplit<'a, P> {
     type Output = ();
 
     #[inline(always)]
@@ -205,14 +205,14 @@ impl<'a, 'p, E: Element, P: Fn(usize) -> Strip<'p, E>> Kernel for AttendSegment<
 }
 
 /// Joins one row's results of all segments, in order.
-pub(in crate::model::exec::cpu) struct Join<'a, I> {
+pub(in crate::model::exec::cpu) struct MergeSplits<'a, I> {
     /// Each `[dim + STATE]`.
     pub(in crate::model::exec::cpu) parts: I,
     /// `[dim]`.
     pub(in crate::model::exec::cpu) out: &'a mut [f32],
 }
 
-impl<'a, I: Iterator<Item = &'a [f32]>> Kernel for Join<'_, I> {
+impl<'a, I: Iterator<Item = &'a [f32]>> Kernel for MergeSplits<'_, I> {
     type Output = ();
 
     #[inline(always)]
@@ -280,7 +280,7 @@ impl State {
 
 /// Up to eight rows over one segment.
 struct Segment {
-    sight: Sight,
+    sight: MaskSpec,
     dim: usize,
     rows: Range<usize>,
     number: usize,
@@ -307,7 +307,7 @@ impl Segment {
         &self,
         s: S,
         queries: &Queries,
-        strips: &impl Fn(usize) -> Strip<'p, E>,
+        strips: &impl Fn(usize) -> KvTile<'p, E>,
         sums: &mut [f32],
     ) -> [State; ROWS] {
         let mut scores = [[f32::NEG_INFINITY; SEGMENT]; ROWS];
@@ -318,25 +318,25 @@ impl Segment {
         };
         for at in 0..count.div_ceil(width) {
             match width {
-                1 => self.score::<S, E, 1>(s, at, queries, strips, &mut scores),
-                2 => self.score::<S, E, 2>(s, at, queries, strips, &mut scores),
-                3 => self.score::<S, E, 3>(s, at, queries, strips, &mut scores),
-                4 => self.score::<S, E, 4>(s, at, queries, strips, &mut scores),
-                _ => self.score::<S, E, 8>(s, at, queries, strips, &mut scores),
+                1 => self.qk_scores::<S, E, 1>(s, at, queries, strips, &mut scores),
+                2 => self.qk_scores::<S, E, 2>(s, at, queries, strips, &mut scores),
+                3 => self.qk_scores::<S, E, 3>(s, at, queries, strips, &mut scores),
+                4 => self.qk_scores::<S, E, 4>(s, at, queries, strips, &mut scores),
+                _ => self.qk_scores::<S, E, 8>(s, at, queries, strips, &mut scores),
             }
         }
         let mut states = [State::NONE; ROWS];
         for row in 0..count {
-            self.hide(row, &mut scores[row]);
-            states[row] = self.weigh(s, &mut scores[row]);
+            self.apply_mask(row, &mut scores[row]);
+            states[row] = self.softmax(s, &mut scores[row]);
         }
         for at in 0..count.div_ceil(width) {
             match width {
-                1 => self.mix::<S, E, 1>(s, at, &scores, strips, sums),
-                2 => self.mix::<S, E, 2>(s, at, &scores, strips, sums),
-                3 => self.mix::<S, E, 3>(s, at, &scores, strips, sums),
-                4 => self.mix::<S, E, 4>(s, at, &scores, strips, sums),
-                _ => self.mix::<S, E, 8>(s, at, &scores, strips, sums),
+                1 => self.weighted_values::<S, E, 1>(s, at, &scores, strips, sums),
+                2 => self.weighted_values::<S, E, 2>(s, at, &scores, strips, sums),
+                3 => self.weighted_values::<S, E, 3>(s, at, &scores, strips, sums),
+                4 => self.weighted_values::<S, E, 4>(s, at, &scores, strips, sums),
+                _ => self.weighted_values::<S, E, 8>(s, at, &scores, strips, sums),
             }
         }
         states
@@ -369,12 +369,12 @@ impl Segment {
 
     /// The scores of rows `N · at` and following: queries times keys.
     #[inline(always)]
-    fn score<'p, S: Simd, E: Element, const N: usize>(
+    fn qk_scores<'p, S: Simd, E: Element, const N: usize>(
         &self,
         s: S,
         at: usize,
         queries: &Queries,
-        strips: &impl Fn(usize) -> Strip<'p, E>,
+        strips: &impl Fn(usize) -> KvTile<'p, E>,
         scores: &mut Scores,
     ) {
         let queries = &queries.as_chunks::<N>().0[at];
@@ -404,7 +404,7 @@ impl Segment {
     }
 
     /// Makes the scores of keys that a row does not see infinitely small.
-    fn hide(&self, row: usize, scores: &mut [f32; SEGMENT]) {
+    fn apply_mask(&self, row: usize, scores: &mut [f32; SEGMENT]) {
         let seen = self.within(self.sight.keys(self.rows.start + row));
         let vectors = self.vectors();
         let all = vectors.start * LANES..vectors.end * LANES;
@@ -414,7 +414,7 @@ impl Segment {
 
     /// Scores → weights relative to the largest score.
     #[inline(always)]
-    fn weigh<S: Simd>(&self, s: S, scores: &mut [f32; SEGMENT]) -> State {
+    fn softmax<S: Simd>(&self, s: S, scores: &mut [f32; SEGMENT]) -> State {
         let scores = &mut scores.as_chunks_mut::<LANES>().0[self.vectors()];
         let mut largest = s.splat(f32::MIN);
         for vector in scores.iter() {
@@ -435,12 +435,12 @@ impl Segment {
 
     /// The sums of rows `N · at` and following: weights times values.
     #[inline(always)]
-    fn mix<'p, S: Simd, E: Element, const N: usize>(
+    fn weighted_values<'p, S: Simd, E: Element, const N: usize>(
         &self,
         s: S,
         at: usize,
         weights: &Scores,
-        strips: &impl Fn(usize) -> Strip<'p, E>,
+        strips: &impl Fn(usize) -> KvTile<'p, E>,
         sums: &mut [f32],
     ) {
         let across = self.dim / PAIR;

@@ -5,9 +5,11 @@ use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
 use super::{
-    Level,
-    attention::{Attend, AttendSegment, Element, Join, PAIR, Pair, STATE, STRIP, Sight, Strip},
-    rows::Remember,
+    SimdBackend,
+    attention::{
+        Attend, AttendSplit, Element, KvTile, MaskSpec, MergeSplits, PAIR, Pair, STATE, STRIP,
+    },
+    rows::WriteKv,
 };
 
 /// Keys and values of a strip.
@@ -37,7 +39,7 @@ impl<E: Element> Memory<E> {
             let (strip_keys, strip_values) = &mut strips[position / STRIP];
             let token = position % STRIP;
             let across = dim / PAIR;
-            Level::all()[0].run(Remember {
+            SimdBackend::all()[0].run(WriteKv {
                 key,
                 value,
                 token,
@@ -53,12 +55,12 @@ impl<E: Element> Memory<E> {
         }
     }
 
-    fn strip(&self, number: usize) -> Strip<'_, E> {
+    fn strip(&self, number: usize) -> KvTile<'_, E> {
         let (keys, values) = &self.strips[number];
-        Strip { keys, values }
+        KvTile { keys, values }
     }
 
-    fn attend(&self, level: Level, sight: Sight, queries: &[f32]) -> Vec<f32> {
+    fn attend(&self, level: SimdBackend, sight: MaskSpec, queries: &[f32]) -> Vec<f32> {
         let mut out = vec![f32::NAN; queries.len()];
         level.run(Attend {
             sight,
@@ -71,7 +73,7 @@ impl<E: Element> Memory<E> {
     }
 
     /// The same, by segments that are joined afterwards.
-    fn attend_in_parts(&self, level: Level, sight: Sight, queries: &[f32]) -> Vec<f32> {
+    fn attend_in_parts(&self, level: SimdBackend, sight: MaskSpec, queries: &[f32]) -> Vec<f32> {
         let (rows, record) = (queries.len() / self.dim, self.dim + STATE);
         let segments = sight.segments(0..rows);
         let mut found = vec![f32::NAN; segments.len() * rows * record];
@@ -83,19 +85,19 @@ impl<E: Element> Memory<E> {
                 strips: |number| self.strip(number),
                 out,
             };
-            level.run(AttendSegment { whole, number });
+            level.run(AttendSplit { whole, number });
         }
         let mut out = vec![f32::NAN; queries.len()];
         for (row, out) in out.chunks_mut(self.dim).enumerate() {
             let parts = found
                 .chunks(rows * record)
                 .map(|segment| &segment[row * record..(row + 1) * record]);
-            level.run(Join { parts, out });
+            level.run(MergeSplits { parts, out });
         }
         out
     }
 
-    fn plain(&self, sight: Sight, row: usize, query: &[f32]) -> Vec<f64> {
+    fn plain(&self, sight: MaskSpec, row: usize, query: &[f32]) -> Vec<f64> {
         let score = |key: &Vec<f32>| {
             let products = key.iter().zip(query);
             let sum: f64 = products.map(|(k, q)| f64::from(*k) * f64::from(*q)).sum();
@@ -118,7 +120,7 @@ impl<E: Element> Memory<E> {
     }
 }
 
-fn check<E: Element>(sight: Sight, queries_count: usize, dim: usize) {
+fn check<E: Element>(sight: MaskSpec, queries_count: usize, dim: usize) {
     let mut random = ChaCha8Rng::seed_from_u64(9);
     let tokens = sight.first + queries_count;
     let memory = Memory::<E>::new(&mut random, tokens, dim);
@@ -126,7 +128,7 @@ fn check<E: Element>(sight: Sight, queries_count: usize, dim: usize) {
     let queries: Vec<f32> = (0..rows * dim)
         .map(|_| random.random_range(-0.6..0.6))
         .collect();
-    for level in Level::all() {
+    for level in SimdBackend::all() {
         let out = memory.attend(level, sight, &queries);
         let what = format!("{} {sight:?} {queries_count} {dim}", level.name());
         for row in 0..rows {
@@ -142,7 +144,7 @@ fn check<E: Element>(sight: Sight, queries_count: usize, dim: usize) {
         let parts = memory.attend_in_parts(level, sight, &queries);
         assert_eq!(bits(&out), bits(&parts), "{what}");
         for query in 0..queries_count {
-            let alone = Sight {
+            let alone = MaskSpec {
                 first: sight.first + query,
                 ..sight
             };
@@ -165,7 +167,7 @@ fn attention_is_the_plain_one_and_the_same_however_it_is_cut() {
         (700, 3, 2, 128),
     ] {
         for window in [None, Some(1), Some(40), Some(300)] {
-            let sight = Sight {
+            let sight = MaskSpec {
                 first,
                 group,
                 window,
@@ -179,7 +181,7 @@ fn attention_is_the_plain_one_and_the_same_however_it_is_cut() {
 
 #[test]
 fn scores_are_capped() {
-    let sight = Sight {
+    let sight = MaskSpec {
         first: 300,
         group: 2,
         window: Some(290),

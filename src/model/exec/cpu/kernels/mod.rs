@@ -13,27 +13,27 @@ mod attention_tests;
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
-pub(super) mod dense;
-pub(super) mod memory;
-pub(super) mod parts;
-pub(super) mod pool;
+pub(super) mod dense_matmul;
+pub(super) mod disjoint;
+pub(super) mod huge_page_arena;
 mod portable;
 #[cfg(test)]
 mod products_tests;
-pub(super) mod quantised;
+pub(super) mod quant_matmul;
 pub(super) mod rows;
 #[cfg(test)]
 mod rows_tests;
 pub(super) mod simd;
+pub(super) mod thread_pool;
 
 use portable::Portable;
 use simd::{Kernel, Simd as _};
 
-use super::Instructions;
+use super::SimdLevel;
 
 /// The instructions that kernels use.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Level {
+pub(super) enum SimdBackend {
     #[cfg(target_arch = "x86_64")]
     Avx512(avx512::Avx512),
     #[cfg(target_arch = "x86_64")]
@@ -43,7 +43,7 @@ pub(super) enum Level {
     Portable(Portable),
 }
 
-impl Level {
+impl SimdBackend {
     /// All that this processor has, the fastest first.
     pub(super) fn all() -> Vec<Self> {
         #[cfg(target_arch = "x86_64")]
@@ -59,13 +59,13 @@ impl Level {
     }
 
     /// The instructions by the name that is asked for.
-    pub(super) fn instructions(self) -> Instructions {
+    pub(super) fn instructions(self) -> SimdLevel {
         match self {
             #[cfg(target_arch = "x86_64")]
-            Self::Avx512(_) => Instructions::Avx512,
+            Self::Avx512(_) => SimdLevel::Avx512,
             #[cfg(target_arch = "x86_64")]
-            Self::Avx2Vnni(_) | Self::Avx2(_) => Instructions::Avx2,
-            Self::Portable(_) => Instructions::Portable,
+            Self::Avx2Vnni(_) | Self::Avx2(_) => SimdLevel::Avx2,
+            Self::Portable(_) => SimdLevel::Portable,
         }
     }
 

@@ -5,13 +5,13 @@ use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
 use super::{
-    Level,
+    SimdBackend,
     activations::{FINE, PANEL, PanelBlock, Quantise, Remainder, spread},
-    dense::{Dense, MultiplyDense, Numbers},
-    memory::Arena,
-    pool::Pool,
-    quantised::{BLOCK, Multiply, Packing, Quantised},
+    dense_matmul::{Dense, DenseMatmul, Numbers},
+    huge_page_arena::Arena,
+    quant_matmul::{BLOCK, Packing, QuantMatmul, Quantised},
     simd::LANES,
+    thread_pool::Pool,
 };
 use crate::{
     load::BlockPart,
@@ -105,13 +105,13 @@ impl Case {
 
     fn multiply(
         &self,
-        level: Level,
+        level: SimdBackend,
         x: &Panels,
         tokens: usize,
         bias: Option<&[[f32; LANES]]>,
     ) -> Vec<[f32; LANES]> {
         let mut out = vec![[f32::NAN; LANES]; self.shape.tiles() * tokens];
-        level.run(Multiply {
+        level.run(QuantMatmul {
             weights: &self.packed,
             tiles: 0..self.shape.tiles(),
             x: &x.all,
@@ -139,7 +139,7 @@ struct Panels {
 }
 
 impl Panels {
-    fn new(level: Level, rows: &[Vec<f32>], is_sixteen: bool) -> Self {
+    fn new(level: SimdBackend, rows: &[Vec<f32>], is_sixteen: bool) -> Self {
         let blocks = rows[0].len() / BLOCK;
         let len = rows.len().div_ceil(PANEL) * blocks;
         let mut all = vec![PanelBlock::default(); len];
@@ -199,7 +199,7 @@ fn quantised_products_are_those_of_what_was_packed() {
     let seed = rand::rng().next_u64();
     println!("seed {seed}");
     let mut random = ChaCha8Rng::seed_from_u64(seed);
-    for level in Level::all() {
+    for level in SimdBackend::all() {
         for format in FORMATS {
             for (rows_count, blocks, tokens) in [(1, 1, 1), (16, 2, 3), (17, 3, 8), (40, 5, 13)] {
                 for (extreme, is_sixteen) in
@@ -233,7 +233,7 @@ fn quantised_products_are_those_of_what_was_packed() {
 #[test]
 fn sixteen_bits_leave_next_to_nothing() {
     let mut random = ChaCha8Rng::seed_from_u64(7);
-    for level in Level::all() {
+    for level in SimdBackend::all() {
         for (is_sixteen, steps) in [(false, 254.0), (true, 64_500.0)] {
             let rows = rows(&mut random, 11, 3 * BLOCK, false);
             let panels = Panels::new(level, &rows, is_sixteen);
@@ -250,7 +250,7 @@ fn sixteen_bits_leave_next_to_nothing() {
 #[test]
 fn a_token_gets_the_same_bits_whatever_runs_beside_it() {
     let mut random = ChaCha8Rng::seed_from_u64(5);
-    for (level, is_sixteen) in Level::all()
+    for (level, is_sixteen) in SimdBackend::all()
         .into_iter()
         .flat_map(|l| [(l, false), (l, true)])
     {
@@ -308,7 +308,7 @@ fn dense_products_are_exact_but_for_rounding() {
             columns: shape.columns,
             numbers,
         };
-        for level in Level::all() {
+        for level in SimdBackend::all() {
             for tokens in [1, 2, 5, 8, 11] {
                 let rows = rows(&mut random, tokens, shape.columns, false);
                 let mut x = vec![[0.0; PANEL]; tokens.div_ceil(PANEL) * shape.columns];
@@ -317,7 +317,7 @@ fn dense_products_are_exact_but_for_rounding() {
                     spread(row, &mut panel[..shape.columns], token % PANEL);
                 }
                 let mut out = vec![[f32::NAN; LANES]; shape.tiles() * tokens];
-                level.run(MultiplyDense {
+                level.run(DenseMatmul {
                     weights: &weights,
                     tiles: 0..shape.tiles(),
                     x: &x,

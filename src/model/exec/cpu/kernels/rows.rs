@@ -36,7 +36,7 @@ impl Kernel for RmsNorm<'_> {
 }
 
 /// `activation(gate) · up` of one token, out of products `[tile][token]`.
-pub(in crate::model::exec::cpu) struct Gate<'a> {
+pub(in crate::model::exec::cpu) struct GatedActivation<'a> {
     pub(in crate::model::exec::cpu) activation: Activation,
     pub(in crate::model::exec::cpu) gate: &'a [[f32; LANES]],
     pub(in crate::model::exec::cpu) up: &'a [[f32; LANES]],
@@ -46,7 +46,7 @@ pub(in crate::model::exec::cpu) struct Gate<'a> {
     pub(in crate::model::exec::cpu) out: &'a mut [f32],
 }
 
-impl Kernel for Gate<'_> {
+impl Kernel for GatedActivation<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -96,7 +96,7 @@ impl Kernel for SoftCap<'_> {
 }
 
 /// Writes one token's key and value of one head into a page; see [`super::attention`].
-pub(in crate::model::exec::cpu) struct Remember<'a, E> {
+pub(in crate::model::exec::cpu) struct WriteKv<'a, E> {
     pub(in crate::model::exec::cpu) key: &'a [f32],
     pub(in crate::model::exec::cpu) value: &'a [f32],
     /// The token's place in the page.
@@ -107,7 +107,7 @@ pub(in crate::model::exec::cpu) struct Remember<'a, E> {
     pub(in crate::model::exec::cpu) values: &'a mut [Pair<E>],
 }
 
-impl<E: Element> Kernel for Remember<'_, E> {
+impl<E: Element> Kernel for WriteKv<'_, E> {
     type Output = ();
 
     #[inline(always)]

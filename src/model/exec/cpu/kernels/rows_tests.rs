@@ -5,11 +5,11 @@ use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
 use super::{
-    Level,
+    SimdBackend,
     activations::{PanelBlock, Quantise},
     attention::{Pair, STRIP},
-    quantised::BLOCK,
-    rows::{Gate, Remember, RmsNorm, SoftCap},
+    quant_matmul::BLOCK,
+    rows::{GatedActivation, RmsNorm, SoftCap, WriteKv},
     simd::{Kernel, LANES, Simd, exp},
 };
 use crate::model::spec::Activation;
@@ -28,7 +28,7 @@ impl Kernel for Exp<'_> {
 
 #[test]
 fn exponentials_are_near_everywhere_and_exact_where_it_matters() {
-    for level in Level::all() {
+    for level in SimdBackend::all() {
         for step in -5600..5600 {
             let x = step as f32 / 64.0;
             let mut values = [x; LANES];
@@ -51,7 +51,7 @@ fn exponentials_are_near_everywhere_and_exact_where_it_matters() {
 #[test]
 fn activations_are_quantised_to_the_nearest() {
     let mut random = ChaCha8Rng::seed_from_u64(7);
-    for level in Level::all() {
+    for level in SimdBackend::all() {
         for magnitude in [1e-20_f32, 1.0, 1e20] {
             let row: Vec<f32> = (0..3 * BLOCK)
                 .map(|_| random.random_range(-magnitude..magnitude))
@@ -85,7 +85,7 @@ fn activations_are_quantised_to_the_nearest() {
 
 #[test]
 fn what_is_no_number_stays_none() {
-    for level in Level::all() {
+    for level in SimdBackend::all() {
         for (value, is_zero) in [(f32::NAN, false), (f32::INFINITY, false), (0.0, true)] {
             let mut panel = [PanelBlock::default()];
             level.run(Quantise {
@@ -104,7 +104,7 @@ fn what_is_no_number_stays_none() {
 #[test]
 fn norms_divide_by_the_root_of_the_mean_square() {
     let mut random = ChaCha8Rng::seed_from_u64(8);
-    for level in Level::all() {
+    for level in SimdBackend::all() {
         let width = 90;
         let mut row: Vec<f32> = (0..width).map(|_| random.random_range(-4.0..4.0)).collect();
         let mean = row.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>() / width as f64;
@@ -138,7 +138,7 @@ fn gates_and_caps_follow_their_formulas() {
     };
     let cases: [(Activation, &dyn Fn(f64) -> f64); 2] =
         [(Activation::Silu, &silu), (Activation::GeluTanh, &gelu)];
-    for level in Level::all() {
+    for level in SimdBackend::all() {
         for (activation, formula) in cases {
             // Two tokens, of which the second is asked for.
             let gate: Vec<[f32; LANES]> = inputs
@@ -149,7 +149,7 @@ fn gates_and_caps_follow_their_formulas() {
                 .collect();
             let up = vec![[3.0; LANES]; gate.len()];
             let mut out = vec![f32::NAN; inputs.len() + 32];
-            level.run(Gate {
+            level.run(GatedActivation {
                 activation,
                 gate: &gate,
                 up: &up,
@@ -180,10 +180,10 @@ fn keys_stand_across_and_values_along() {
     let key: Vec<f32> = (0..64).map(|i| i as f32).collect();
     let mut value = vec![0.25_f32; 64];
     (value[0], value[1], value[63]) = (1e6, -1e6, 7.0);
-    for level in Level::all() {
+    for level in SimdBackend::all() {
         let mut keys = [Pair([[f16::ZERO; LANES]; 2]); 64];
         let mut values = [Pair([[f16::ZERO; LANES]; 2]); 2];
-        level.run(Remember {
+        level.run(WriteKv {
             key: &key,
             value: &value,
             token: 19,

@@ -1,0 +1,292 @@
+//! From a secret that a client presents to the caller that it makes.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
+    io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    time::Instant,
+};
+
+use jiff::Timestamp;
+use subtle::{Choice, ConstantTimeEq as _};
+
+use super::{
+    caller::Caller,
+    hash::KeyHash,
+    hash_worker::{Digest, HashVerifier},
+    policy::{ApiKey, Policy},
+    rate_limit::KeyLimiter,
+    secret::{DigestKey, KeyId, Secret},
+};
+use crate::clock::Clock;
+
+/// Wrong secrets that are remembered, so that repeating one costs the server nothing.
+const WRONG_MAX: usize = 4096;
+
+/// Decides who comes in.
+pub struct Authenticator(Kind);
+
+enum Kind {
+    Open(Caller),
+    Keys(Keys),
+    Policy(Box<Keeper>),
+}
+
+/// Why somebody does not come in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AuthError {
+    /// No secret was presented.
+    Missing,
+    /// It is not the secret of any key.
+    Wrong,
+    /// The key has expired.
+    Expired,
+    /// The key is disabled.
+    Disabled,
+    /// Too many secrets wait to be checked for this key.
+    Crowded,
+}
+
+impl Authenticator {
+    /// Everybody comes in. `share_owned`: what was created under a policy is theirs too.
+    pub fn open(share_owned: bool) -> Self {
+        Self(Kind::Open(Caller::anyone(share_owned)))
+    }
+
+    /// Whoever has one of these secrets comes in, and all are the same.
+    pub fn keys(secrets: &[Secret], share_owned: bool) -> Self {
+        let digest_key = DigestKey::generate();
+        let digests = secrets.iter().map(|secret| secret.digest(&digest_key));
+        Self(Kind::Keys(Keys {
+            digests: digests.collect(),
+            digest_key,
+            caller: Caller::anyone(share_owned),
+        }))
+    }
+
+    /// Whoever has the secret of a key comes in as that key.
+    ///
+    /// # Errors
+    /// When no thread can be started.
+    pub fn policy(policy: Policy, clock: Arc<dyn Clock>) -> io::Result<Self> {
+        Ok(Self(Kind::Policy(Box::new(Keeper {
+            clock,
+            checker: HashVerifier::start()?,
+            decoy: KeyHash::decoy(),
+            digest_key: DigestKey::generate(),
+            rules: RwLock::new(Arc::new(Rules::of(policy, None))),
+            known: Mutex::default(),
+        }))))
+    }
+
+    /// Puts another policy in the place of the present one, from the next request on. Does nothing
+    /// where there is none.
+    pub fn replace(&self, policy: Policy) {
+        if let Kind::Policy(keeper) = &self.0 {
+            keeper.replace(policy);
+        }
+    }
+
+    /// The ids of the keys of the policy in force; none without one.
+    pub fn key_ids(&self) -> Vec<KeyId> {
+        match &self.0 {
+            Kind::Policy(keeper) => keeper.rules().policy.keys.keys().cloned().collect(),
+            Kind::Open(_) | Kind::Keys(_) => Vec::new(),
+        }
+    }
+
+    /// Whether everybody comes in.
+    pub fn is_open(&self) -> bool {
+        matches!(self.0, Kind::Open(_))
+    }
+
+    /// Who comes with this secret.
+    ///
+    /// # Errors
+    /// [`Denied`].
+    pub async fn authenticate(&self, secret: Option<Secret>) -> Result<Caller, AuthError> {
+        match &self.0 {
+            Kind::Open(caller) => Ok(caller.clone()),
+            Kind::Keys(keys) => keys.admit(&secret.ok_or(AuthError::Missing)?),
+            Kind::Policy(keeper) => keeper.admit(secret.ok_or(AuthError::Missing)?).await,
+        }
+    }
+}
+
+struct Keys {
+    digest_key: DigestKey,
+    digests: Vec<Digest>,
+    caller: Caller,
+}
+
+impl Keys {
+    /// Takes as long for the right secret as for a wrong one.
+    fn admit(&self, secret: &Secret) -> Result<Caller, AuthError> {
+        let digest = secret.digest(&self.digest_key);
+        let is_one = self
+            .digests
+            .iter()
+            .fold(Choice::from(0), |found, known| found | known.ct_eq(&digest));
+        match is_one.into() {
+            true => Ok(self.caller.clone()),
+            false => Err(AuthError::Wrong),
+        }
+    }
+}
+
+/// Guards a policy.
+struct Keeper {
+    clock: Arc<dyn Clock>,
+    checker: HashVerifier,
+    /// What secrets of unknown keys are compared with, so that they take as long as others.
+    decoy: KeyHash,
+    digest_key: DigestKey,
+    rules: RwLock<Arc<Rules>>,
+    known: Mutex<VerifiedSecrets>,
+}
+
+/// A policy and how far its bounds are used.
+struct Rules {
+    policy: Policy,
+    allowances: BTreeMap<KeyId, Arc<KeyLimiter>>,
+}
+
+impl Rules {
+    /// Keys that were there before keep what they have used.
+    fn of(policy: Policy, before: Option<&Self>) -> Self {
+        let now = Instant::now();
+        let allowance = |key: &ApiKey| {
+            let kept = before.and_then(|before| before.allowances.get(&key.id));
+            match kept {
+                Some(allowance) => {
+                    allowance.set_limits(key.limits, now);
+                    Arc::clone(allowance)
+                }
+                None => Arc::new(KeyLimiter::new(key.limits, now)),
+            }
+        };
+        let keys = policy.keys.values();
+        let allowances = keys.map(|key| (key.id.clone(), allowance(key))).collect();
+        Self { policy, allowances }
+    }
+
+    fn caller(&self, key: &ApiKey) -> Caller {
+        Caller {
+            owner: Some(key.id.as_str().into()),
+            reads_all: key.is_admin,
+            continues_all: false,
+            is_admin: key.is_admin,
+            models: key.models.clone(),
+            shares_cache: self.policy.share_prefix_cache,
+            allowance: self.allowances.get(&key.id).cloned(),
+        }
+    }
+}
+
+/// Secrets that were compared before, by digest.
+#[derive(Default)]
+struct VerifiedSecrets {
+    right: HashMap<Digest, KeyHash>,
+    wrong: HashSet<Digest>,
+    /// The wrong ones, oldest first.
+    wrong_order: VecDeque<Digest>,
+}
+
+impl VerifiedSecrets {
+    fn remember_wrong(&mut self, digest: Digest) {
+        if !self.wrong.insert(digest) {
+            return;
+        }
+        self.wrong_order.push_back(digest);
+        if self.wrong_order.len() > WRONG_MAX
+            && let Some(oldest) = self.wrong_order.pop_front()
+        {
+            self.wrong.remove(&oldest);
+        }
+    }
+}
+
+impl Keeper {
+    async fn admit(&self, secret: Secret) -> Result<Caller, AuthError> {
+        let id = secret.key_id().ok_or(AuthError::Wrong)?;
+        let digest = secret.digest(&self.digest_key);
+        loop {
+            let rules = self.rules();
+            let now = self.clock.now();
+            let key = rules.policy.keys.get(&id);
+            match self.recall(&digest) {
+                Some(Some(hash))
+                    if let Some(key) = key
+                        && accepts(key, &hash, now) =>
+                {
+                    return valid(key, now).map(|()| rules.caller(key));
+                }
+                // The secret before a rotation whose time is over, or of a key that has gone.
+                Some(_) => return Err(AuthError::Wrong),
+                None => {}
+            }
+            let hashes = match key {
+                Some(key) => key.hashes_at(now).cloned().collect(),
+                None => vec![self.decoy.clone()],
+            };
+            let group = key.map(|key| key.id.clone());
+            let check = self.checker.check(group, digest, secret.clone(), hashes);
+            let matching = check.await.map_err(|_| AuthError::Crowded)?;
+            // Another policy may have come in the meantime: then it decides.
+            if Arc::ptr_eq(&rules, &self.rules()) {
+                self.remember(digest, matching.filter(|_| key.is_some()));
+            }
+        }
+    }
+
+    /// What is known of a secret: the hash that it matches, if any.
+    fn recall(&self, digest: &Digest) -> Option<Option<KeyHash>> {
+        let known = self.known();
+        match known.right.get(digest) {
+            Some(hash) => Some(Some(hash.clone())),
+            None => known.wrong.contains(digest).then_some(None),
+        }
+    }
+
+    fn remember(&self, digest: Digest, matching: Option<KeyHash>) {
+        let mut known = self.known();
+        match matching {
+            Some(hash) => drop(known.right.insert(digest, hash)),
+            None => known.remember_wrong(digest),
+        }
+    }
+
+    fn replace(&self, policy: Policy) {
+        let mut rules = self.rules.write().unwrap_or_else(PoisonError::into_inner);
+        *rules = Arc::new(Rules::of(policy, Some(&rules)));
+        // What was wrong may be right now. What was right is compared with the policy each time;
+        // of what has gone from it nothing needs to be known.
+        let keys = rules.policy.keys.values();
+        let hashes: HashSet<&KeyHash> = keys.flat_map(|key| key.hashes()).collect();
+        let mut known = self.known();
+        known.right.retain(|_, hash| hashes.contains(hash));
+        known.wrong.clear();
+        known.wrong_order.clear();
+    }
+
+    fn rules(&self) -> Arc<Rules> {
+        Arc::clone(&self.rules.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn known(&self) -> MutexGuard<'_, VerifiedSecrets> {
+        // Nothing that holds this can panic half-way.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn accepts(key: &ApiKey, hash: &KeyHash, now: Timestamp) -> bool {
+    key.hashes_at(now).any(|accepted| accepted == hash)
+}
+
+fn valid(key: &ApiKey, now: Timestamp) -> Result<(), AuthError> {
+    match () {
+        () if key.is_disabled => Err(AuthError::Disabled),
+        () if key.expires.is_some_and(|expires| expires <= now) => Err(AuthError::Expired),
+        () => Ok(()),
+    }
+}

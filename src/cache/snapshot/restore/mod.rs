@@ -1,0 +1,4 @@
+//! Restores KV snapshots: the plan, and the threads that read files.
+
+pub(super) mod plan;
+pub(super) mod reader;

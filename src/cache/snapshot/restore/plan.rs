@@ -1,0 +1,133 @@
+//! A prefix that can be had from snapshots, and whether that is worth it.
+
+use std::{
+    fmt,
+    sync::mpsc::{Receiver, sync_channel},
+    time::Duration,
+};
+
+use super::{
+    super::{Handle, SnapshotId, file::hash::Namespace, index::Entry},
+    reader::RestoreJob,
+};
+use crate::{id::TokenId, limits, model::exec::KvLayout};
+
+/// The beginning of a prompt, in snapshots.
+pub struct RestorePlan {
+    handle: Handle,
+    realm: Namespace,
+    layout: KvLayout,
+    parts: Vec<ChainLink>,
+}
+
+/// One snapshot of a line.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ChainLink {
+    pub(crate) id: SnapshotId,
+    pub(crate) is_trunk: bool,
+    /// One beyond its last token.
+    pub(crate) end: usize,
+}
+
+/// Keys and values of the next tokens, checked.
+#[derive(Debug)]
+pub struct KvChunk {
+    /// How many.
+    pub tokens: usize,
+    /// As [`KvMemory::thaw`](crate::model::exec::KvMemory::thaw) takes them.
+    pub bytes: Vec<u8>,
+}
+
+/// What finding and opening one file takes, about.
+const FILE_TIME: Duration = Duration::from_micros(200);
+
+impl RestorePlan {
+    pub(in crate::cache::snapshot) fn new(
+        handle: &Handle,
+        realm: Namespace,
+        layout: KvLayout,
+        chain: &[&Entry],
+    ) -> Self {
+        let part = |entry: &&Entry| ChainLink {
+            id: entry.header.id,
+            is_trunk: entry.is_trunk,
+            end: entry.header.tokens.end,
+        };
+        Self {
+            handle: handle.clone(),
+            realm,
+            layout,
+            parts: chain.iter().map(part).collect(),
+        }
+    }
+
+    /// Number of tokens.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.parts.last().map_or(0, |part| part.end)
+    }
+
+    /// Whether there is nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether reading what is beyond the first `known` tokens takes less time than computing it, at
+    /// so much time for each token, if that is known. Before anything was measured, it does.
+    #[must_use]
+    pub fn pays(&self, known: usize, compute: Option<Duration>) -> bool {
+        let gain = self.len().saturating_sub(known);
+        if gain < limits::SNAPSHOT_TOKENS_MIN {
+            return false;
+        }
+        let files = self.parts.iter().filter(|part| part.end > known).count();
+        let bytes = gain as u64 * self.layout.bytes_per_token() as u64;
+        let read = self.handle.shared.counters.read_time(bytes);
+        let read = read + FILE_TIME * u32::try_from(files).unwrap_or(u32::MAX);
+        let computed =
+            compute.map(|each| each.saturating_mul(u32::try_from(gain).unwrap_or(u32::MAX)));
+        let always = self.handle.shared.options.reads_always;
+        let pays = always || computed.is_none_or(|computed| read < computed);
+        if !pays {
+            tracing::info!(
+                tokens = gain,
+                ?read,
+                ?computed,
+                "computing is faster than thawing"
+            );
+        }
+        pays
+    }
+
+    /// Begins to read what is beyond the first `known` tokens of `prompt`, on another thread, which calls
+    /// `wake` after each piece and at the end, when the channel closes: there are fewer tokens then
+    /// than promised if a file turns out to be damaged. `None` if more is being read than may be.
+    #[must_use]
+    pub fn start(
+        self,
+        prompt: &[TokenId],
+        known: usize,
+        wake: impl Fn() + Send + 'static,
+    ) -> Option<Receiver<KvChunk>> {
+        let len = self.len();
+        let (pieces, receiver) = sync_channel(1);
+        let read = RestoreJob {
+            realm: self.realm,
+            layout: self.layout,
+            parts: self.parts,
+            tokens: prompt.get(..len)?.to_vec(),
+            from: known,
+            pieces,
+            wake: Box::new(wake),
+        };
+        let sent = self.handle.reads.try_send(read);
+        sent.is_ok().then_some(receiver)
+    }
+}
+
+impl fmt::Debug for RestorePlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} tokens in {} snapshots", self.len(), self.parts.len())
+    }
+}

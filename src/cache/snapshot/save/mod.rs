@@ -1,0 +1,4 @@
+//! Saves KV snapshots: the request, and the thread that writes files.
+
+pub(super) mod request;
+pub(super) mod writer;

@@ -1,0 +1,159 @@
+//! Guesses what comes next in an answer: what came the last time after the same few tokens, in the prompt or in
+//! the answer so far (prompt lookup decoding, Saxena 2023). Agents copy much: code, names, arguments.
+//!
+//! A guess is run behind the last token, in one step, and each of its tokens is kept only if the
+//! sampler chooses it too; so guesses change when tokens come, and never which.
+
+use std::collections::HashMap;
+
+use crate::id::TokenId;
+
+/// Tokens that must have come before in the same order.
+const NGRAM_LEN: usize = 3;
+
+/// Tokens of a guess at most; with the last token they fill what own kernels multiply at once.
+pub(super) const DRAFT_TOKENS_MAX: usize = 7;
+
+/// Tokens of the first guess at most.
+const DRAFT_TOKENS_FIRST: usize = 3;
+
+/// Most tokens that are chosen without a guess after guesses that were wrong.
+const PAUSE_MAX: usize = 8;
+
+/// What guesses are made of, for one sequence.
+#[derive(Debug)]
+pub(super) struct NgramDrafter {
+    /// Where the token after each row of [`GRAM`] tokens stands, the last time that there is one.
+    places: HashMap<[TokenId; NGRAM_LEN], usize>,
+    /// Tokens whose predecessors are in `places`.
+    seen: usize,
+    /// Tokens of the next guess at most.
+    length_max: usize,
+    /// Guesses wrong from their first token, one after the other.
+    misses: usize,
+    /// Length of the sequence from which on guesses are made again.
+    paused_until: usize,
+}
+
+impl NgramDrafter {
+    pub(super) fn new() -> Self {
+        Self {
+            places: HashMap::new(),
+            seen: NGRAM_LEN,
+            length_max: DRAFT_TOKENS_FIRST,
+            misses: 0,
+            paused_until: 0,
+        }
+    }
+
+    /// Replaces `guess` by what may come after `tokens`, the same as at the last time and more of
+    /// them; at most `room` tokens.
+    pub(super) fn draft(&mut self, tokens: &[TokenId], room: usize, guess: &mut Vec<TokenId>) {
+        guess.clear();
+        while self.seen < tokens.len() {
+            if let Some(gram) = gram_before(tokens, self.seen) {
+                self.places.insert(gram, self.seen);
+            }
+            self.seen += 1;
+        }
+        if tokens.len() < self.paused_until {
+            return;
+        }
+        let place = gram_before(tokens, tokens.len()).and_then(|gram| self.places.get(&gram));
+        if let Some(&place) = place {
+            // What repeats goes on repeating.
+            let coming = tokens[place..].iter().cycle();
+            guess.extend(coming.take(room.min(self.length_max)));
+        }
+    }
+
+    /// Learns that of `guessed` tokens the first `right` were chosen; the sequence has `len` tokens
+    /// now.
+    pub(super) fn record_acceptance(&mut self, guessed: usize, right: usize, len: usize) {
+        if right == 0 {
+            self.paused_until = len + (1 << self.misses.min(8)).min(PAUSE_MAX);
+            self.misses += 1;
+            self.length_max = (self.length_max / 2).max(1);
+            return;
+        }
+        self.misses = 0;
+        self.length_max = match right == guessed {
+            true => (2 * self.length_max).min(DRAFT_TOKENS_MAX),
+            false => right + 1,
+        };
+    }
+}
+
+/// The tokens before a place.
+fn gram_before(tokens: &[TokenId], place: usize) -> Option<[TokenId; NGRAM_LEN]> {
+    tokens[..place].last_chunk().copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guesses(guesser: &mut NgramDrafter, tokens: &[TokenId], room: usize) -> Vec<TokenId> {
+        let mut guess = vec![99];
+        guesser.draft(tokens, room, &mut guess);
+        guess
+    }
+
+    fn check(tokens: &[TokenId], expected: &[TokenId]) {
+        let mut guesser = NgramDrafter::new();
+        guesser.length_max = 4;
+        assert_eq!(guesses(&mut guesser, tokens, 100), expected, "{tokens:?}");
+        assert_eq!(guesses(&mut guesser, tokens, 100), expected, "again");
+        let short = &expected[..expected.len().min(2)];
+        assert_eq!(guesses(&mut guesser, tokens, 2), short, "with little room");
+    }
+
+    #[test]
+    fn what_came_the_last_time_after_the_same_tokens_is_guessed() {
+        check(&[], &[]);
+        check(&[1, 2, 3], &[]);
+        check(&[1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3], &[4, 5, 6, 7]);
+        check(&[1, 2, 3, 4, 9, 1, 2, 3, 5, 9, 1, 2, 3], &[5, 9, 1, 2]);
+        check(&[1, 2, 3, 4, 2, 3], &[]);
+    }
+
+    #[test]
+    fn what_repeats_goes_on_repeating() {
+        check(&[7, 7, 7, 7], &[7, 7, 7, 7]);
+        check(&[1, 2, 1, 2, 1], &[2, 1, 2, 1]);
+    }
+
+    #[test]
+    fn tokens_may_come_one_by_one() {
+        let tokens = [1, 2, 3, 4, 5, 1, 2, 3, 4];
+        let mut guesser = NgramDrafter::new();
+        let found: Vec<_> = (0..=tokens.len())
+            .map(|len| guesses(&mut guesser, &tokens[..len], 1))
+            .collect();
+        let expected: [&[TokenId]; 10] = [&[], &[], &[], &[], &[], &[], &[], &[], &[4], &[5]];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn right_guesses_grow_and_wrong_ones_pause() {
+        let mut guesser = NgramDrafter::new();
+        let tokens = [7; 100];
+        let length =
+            |guesser: &mut NgramDrafter, len: usize| guesses(guesser, &tokens[..len], 100).len();
+        assert_eq!(length(&mut guesser, 10), DRAFT_TOKENS_FIRST);
+        guesser.record_acceptance(3, 3, 14);
+        assert_eq!(length(&mut guesser, 14), 6);
+        guesser.record_acceptance(6, 6, 21);
+        assert_eq!(length(&mut guesser, 21), DRAFT_TOKENS_MAX);
+        guesser.record_acceptance(7, 2, 24);
+        assert_eq!(length(&mut guesser, 24), 3);
+        guesser.record_acceptance(3, 0, 25);
+        assert_eq!(length(&mut guesser, 25), 0, "a pause of one token");
+        assert_eq!(length(&mut guesser, 26), 1);
+        for len in 27..60 {
+            guesser.record_acceptance(1, 0, len);
+        }
+        assert_eq!(length(&mut guesser, 59 + PAUSE_MAX - 1), 0);
+        assert_eq!(length(&mut guesser, 59 + PAUSE_MAX), 1);
+    }
+}

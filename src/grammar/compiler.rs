@@ -1,0 +1,295 @@
+//! Descriptions → grammars that are ready to match, off every thread that others wait for, and kept.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    fmt,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+        mpsc::{RecvTimeoutError, sync_channel},
+    },
+    thread::Builder,
+    time::Duration,
+};
+
+use llguidance::{Matcher, ParserFactory};
+
+use super::{
+    GrammarError, GrammarSpec, Shape, StartAt, StructuralTags, Trigger,
+    constraint::{
+        GrammarConstraint, GrammarContext, completion,
+        mask_workers::Workers,
+        state::GrammarState,
+        triggered::{CompiledTrigger, TriggeredConstraint},
+    },
+    json::schema::SCHEMA_BYTES_MAX,
+    token_index::TokenIndex,
+    token_trie,
+};
+use crate::{
+    id::TokenId,
+    sampling::{Constraint, TokenBitmask},
+    tokenizer::Tokenizer,
+};
+
+/// How long a compilation may take. Its bounds keep it far below; nobody waits longer, whatever
+/// happens.
+const COMPILE_MAX: Duration = Duration::from_secs(10);
+
+/// Compilations that have outlived [`COMPILE_MAX`] and may still run, before all others are refused.
+const OVERDUE_MAX: usize = 2;
+
+/// Stack of the thread that compiles: schemas are compiled recursively.
+const STACK_BYTES: usize = 64 << 20;
+
+/// Compiled grammars that are kept.
+const KEPT_MAX: usize = 64;
+
+/// Bytes of their descriptions.
+const KEPT_BYTES_MAX: usize = 1 << 20;
+
+/// What makes grammars for one model. Cheap to clone.
+#[derive(Clone)]
+pub struct GrammarCompiler(Arc<Shared>);
+
+struct Shared {
+    means: GrammarContext,
+    /// Built at first use, too.
+    spellings: Mutex<Option<Arc<TokenIndex>>>,
+    /// Built at first use: it takes time, and most requests need none.
+    factory: Mutex<Option<Result<Arc<ParserFactory>, GrammarError>>>,
+    kept: Mutex<CompiledCache>,
+    overdue: AtomicUsize,
+}
+
+/// Compiled grammars, least recently used first.
+#[derive(Default)]
+struct CompiledCache {
+    by_digest: HashMap<[u8; 32], (Arc<CompiledGrammar>, usize)>,
+    order: VecDeque<[u8; 32]>,
+    bytes: usize,
+}
+
+/// A grammar that is ready to match.
+pub(super) struct CompiledGrammar {
+    /// A matcher at the beginning, which is copied for each answer.
+    fresh: Mutex<Matcher>,
+    /// The tokens with which it may begin.
+    pub(super) first: TokenBitmask,
+    /// Tokens that bring it to its end at once, if any are found.
+    pub(super) closing: Option<Vec<TokenId>>,
+}
+
+impl CompiledGrammar {
+    /// A matcher of its own.
+    pub(super) fn matcher(&self) -> Box<Matcher> {
+        let fresh = self.fresh.lock().unwrap_or_else(PoisonError::into_inner);
+        Box::new(fresh.deep_clone())
+    }
+
+    /// The grammar at its beginning.
+    pub(super) fn standing(&self) -> GrammarState {
+        let first = Some(self.first.clone());
+        GrammarState::new(self.matcher(), first, self.closing.clone())
+    }
+}
+
+impl fmt::Debug for CompiledGrammar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Compiled").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for GrammarCompiler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Grammars").finish_non_exhaustive()
+    }
+}
+
+impl GrammarCompiler {
+    /// Makes grammars over a tokenizer's tokens; an answer may end with one of `end_tokens`. Nothing is
+    /// compiled yet.
+    #[must_use]
+    pub fn new(tokenizer: Tokenizer, end_tokens: Arc<[TokenId]>) -> Self {
+        Self(Arc::new(Shared {
+            means: GrammarContext {
+                unended: Arc::new(unended(&tokenizer, &end_tokens)),
+                tokenizer,
+                workers: Workers::default(),
+                ends: end_tokens,
+            },
+            spellings: Mutex::default(),
+            factory: Mutex::default(),
+            kept: Mutex::default(),
+            overdue: AtomicUsize::new(0),
+        }))
+    }
+
+    /// What keeps one answer to a description. Takes time, so it belongs on a thread for such work.
+    ///
+    /// # Errors
+    /// When the description cannot be enforced, or takes too much to be.
+    pub fn constraint(&self, spec: &GrammarSpec) -> Result<Box<dyn Constraint>, GrammarError> {
+        let compiled = self.compiled(spec)?;
+        let matching = GrammarConstraint::new(compiled, &spec.start, self.0.means.clone());
+        Ok(Box::new(matching))
+    }
+
+    /// Tokens that are a whole answer to a description, few of them, if any are found.
+    #[cfg(test)]
+    pub(super) fn closing(&self, spec: &GrammarSpec) -> Option<Vec<TokenId>> {
+        let compiled = self.compiled(spec).expect("a grammar");
+        compiled.closing.clone()
+    }
+
+    /// What lets one answer be what it likes and keeps the calls in it to their grammars. Takes time, too.
+    ///
+    /// # Errors
+    /// When one of the grammars cannot be enforced, or takes too much to be.
+    pub fn watching(&self, watch: &StructuralTags) -> Result<Box<dyn Constraint>, GrammarError> {
+        let place = |begin: &Trigger| {
+            let spec = GrammarSpec {
+                shape: Shape::ToolCalls(begin.calls.clone()),
+                start: StartAt::AfterTrigger,
+            };
+            Ok(CompiledTrigger {
+                marker: begin.marker.split_whitespace().collect(),
+                at_start: begin.at_start,
+                calls: self.compiled(&spec)?,
+            })
+        };
+        let places = watch.triggers.iter().map(place);
+        let shared = &self.0;
+        let watching = TriggeredConstraint::new(
+            places.collect::<Result<_, GrammarError>>()?,
+            watch,
+            shared.means.clone(),
+            shared.spellings(),
+        );
+        Ok(Box::new(watching))
+    }
+
+    fn compiled(&self, spec: &GrammarSpec) -> Result<Arc<CompiledGrammar>, GrammarError> {
+        let bytes = spec.bytes();
+        if bytes > SCHEMA_BYTES_MAX {
+            let reason =
+                format!("a grammar may have at most {SCHEMA_BYTES_MAX} bytes, not {bytes}");
+            return Err(GrammarError::whole(reason));
+        }
+        let digest = spec.digest();
+        if let Some(compiled) = self.kept(|kept| kept.get(&digest)) {
+            return Ok(compiled);
+        }
+        let compiled = Arc::new(self.compile(spec)?);
+        self.kept(|kept| kept.insert(digest, Arc::clone(&compiled), bytes));
+        Ok(compiled)
+    }
+
+    fn kept<T>(&self, act: impl FnOnce(&mut CompiledCache) -> T) -> T {
+        act(&mut self.0.kept.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Compiles on a thread with a stack for it.
+    fn compile(&self, spec: &GrammarSpec) -> Result<CompiledGrammar, GrammarError> {
+        let too_long = || GrammarError::whole("the grammar takes too long to compile");
+        if self.0.overdue.load(Ordering::Relaxed) >= OVERDUE_MAX {
+            return Err(too_long());
+        }
+        let (sender, compiled) = sync_channel(1);
+        let (shared, spec) = (Arc::clone(&self.0), spec.clone());
+        let work = move || {
+            if sender.send(shared.compile(&spec)).is_err() {
+                shared.overdue.fetch_sub(1, Ordering::Relaxed);
+            }
+        };
+        let thread = Builder::new()
+            .name("compile-grammar".to_owned())
+            .stack_size(STACK_BYTES);
+        let started = thread.spawn(work);
+        started.map_err(|error| GrammarError::Broken(format!("no thread to compile: {error}")))?;
+        match compiled.recv_timeout(COMPILE_MAX) {
+            Ok(result) => result,
+            Err(RecvTimeoutError::Timeout) => {
+                // Counted before the receiver goes, which is how the thread learns of it.
+                self.0.overdue.fetch_add(1, Ordering::Relaxed);
+                tracing::warn!("a grammar takes too long to compile");
+                Err(too_long())
+            }
+            Err(RecvTimeoutError::Disconnected) => Err(GrammarError::Broken(
+                "compiling a grammar panicked".to_owned(),
+            )),
+        }
+    }
+}
+
+impl Shared {
+    fn compile(&self, spec: &GrammarSpec) -> Result<CompiledGrammar, GrammarError> {
+        let factory = self.factory()?;
+        let grammar = spec.grammar(&self.means.tokenizer)?;
+        let refused = |error: &dyn fmt::Display| {
+            let text = error.to_string();
+            let reason = match text.lines().next().unwrap_or_default() {
+                // No token may come first.
+                line if line.contains("NoExtensionBias") => "nothing satisfies it",
+                line => line,
+            };
+            GrammarError::whole(format!("it cannot be enforced: {reason}"))
+        };
+        let parser = factory.create_parser(grammar);
+        let mut fresh = Matcher::new(Ok(parser.map_err(|error| refused(&error))?));
+        // Nothing that begins means nothing that the grammar admits.
+        let first = fresh.compute_mask().map_err(|error| refused(&error))?;
+        Ok(CompiledGrammar {
+            closing: completion::short(&mut fresh),
+            fresh: Mutex::new(fresh),
+            first: TokenBitmask::of_words(first.as_slice().to_vec()),
+        })
+    }
+
+    fn spellings(&self) -> Arc<TokenIndex> {
+        let spellings = self.spellings.lock();
+        let mut spellings = spellings.unwrap_or_else(PoisonError::into_inner);
+        let build = || Arc::new(TokenIndex::of(&self.means.tokenizer));
+        Arc::clone(spellings.get_or_insert_with(build))
+    }
+
+    fn factory(&self) -> Result<Arc<ParserFactory>, GrammarError> {
+        let mut factory = self.factory.lock().unwrap_or_else(PoisonError::into_inner);
+        let build = || token_trie::factory(&self.means.tokenizer, &self.means.ends).map(Arc::new);
+        factory.get_or_insert_with(build).clone()
+    }
+}
+
+/// All tokens but those that end an answer.
+fn unended(tokenizer: &Tokenizer, end_tokens: &[TokenId]) -> TokenBitmask {
+    let mut tokens = TokenBitmask::all(tokenizer.vocab_size());
+    end_tokens.iter().for_each(|&end| tokens.remove(end));
+    tokens
+}
+
+impl CompiledCache {
+    fn get(&mut self, digest: &[u8; 32]) -> Option<Arc<CompiledGrammar>> {
+        let (compiled, _) = self.by_digest.get(digest)?;
+        let compiled = Arc::clone(compiled);
+        self.order.retain(|other| other != digest);
+        self.order.push_back(*digest);
+        Some(compiled)
+    }
+
+    fn insert(&mut self, digest: [u8; 32], compiled: Arc<CompiledGrammar>, bytes: usize) {
+        if bytes > KEPT_BYTES_MAX || self.by_digest.contains_key(&digest) {
+            return;
+        }
+        self.by_digest.insert(digest, (compiled, bytes));
+        self.order.push_back(digest);
+        self.bytes += bytes;
+        while self.order.len() > KEPT_MAX || self.bytes > KEPT_BYTES_MAX {
+            let Some(oldest) = self.order.pop_front() else {
+                return;
+            };
+            if let Some((_, bytes)) = self.by_digest.remove(&oldest) {
+                self.bytes -= bytes;
+            }
+        }
+    }
+}

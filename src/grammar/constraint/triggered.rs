@@ -1,0 +1,225 @@
+//! Lets an answer be what it likes until a call begins, and keeps the call to its grammar from there on.
+
+use std::{
+    fmt,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use super::{
+    super::{StartAt, ToolCallGrammar, compiler::CompiledGrammar, token_index::TokenIndex},
+    GrammarConstraint, GrammarContext,
+};
+use crate::{
+    id::TokenId,
+    sampling::{Constraint, ConstraintError, TokenBitmask, TokenMask},
+};
+
+/// Where calls may begin in an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StructuralTags {
+    /// What begins them.
+    pub triggers: Vec<Trigger>,
+    /// The two markers around thoughts, if the model has any; nothing begins within them.
+    pub reasoning_markers: Option<(String, String)>,
+    /// Whether the answer begins inside thoughts.
+    pub in_reasoning: bool,
+}
+
+/// What begins calls.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trigger {
+    /// The text that does. White space counts neither in it nor in the answer.
+    pub marker: String,
+    /// Whether it does so only where nothing stands before it, in the answer or behind thoughts.
+    pub at_start: bool,
+    /// What must follow; once it has, the answer is free again.
+    pub calls: ToolCallGrammar,
+}
+
+/// The same, ready to match.
+pub(crate) struct CompiledTrigger {
+    pub(crate) marker: String,
+    pub(crate) at_start: bool,
+    pub(crate) calls: Arc<CompiledGrammar>,
+}
+
+/// One answer that is watched.
+pub(crate) struct TriggeredConstraint {
+    places: Vec<CompiledTrigger>,
+    thinking: Option<(String, String)>,
+    means: GrammarContext,
+    spellings: Arc<TokenIndex>,
+    state: State,
+}
+
+enum State {
+    /// What was said, and the tokens that may follow if not all may.
+    Text(TextTail, Option<TokenBitmask>),
+    /// The end of the thoughts.
+    Thoughts(String),
+    Call(Box<GrammarConstraint>),
+}
+
+/// The end of a text, as far as a marker may have begun in it, without white space.
+struct TextTail {
+    end: String,
+    /// Whether that is all of it.
+    is_whole: bool,
+}
+
+impl TriggeredConstraint {
+    pub(crate) fn new(
+        places: Vec<CompiledTrigger>,
+        watch: &StructuralTags,
+        means: GrammarContext,
+        spellings: Arc<TokenIndex>,
+    ) -> Self {
+        let mut watching = Self {
+            places,
+            thinking: watch.reasoning_markers.clone(),
+            means,
+            spellings,
+            state: State::Thoughts(String::new()),
+        };
+        if !watch.in_reasoning {
+            watching.state = watching.text(String::new(), true);
+        }
+        watching
+    }
+
+    /// The state behind this text.
+    fn text(&self, end: String, is_whole: bool) -> State {
+        let mut said = TextTail { end, is_whole };
+        let begun = |place: &CompiledTrigger| match place.at_start {
+            true => said.is_whole && place.marker == said.end,
+            false => said.end.ends_with(&place.marker),
+        };
+        if let Some(place) = self.places.iter().find(|place| begun(place)) {
+            return State::Call(Box::new(GrammarConstraint::new(
+                Arc::clone(&place.calls),
+                &StartAt::AfterTrigger,
+                self.means.clone(),
+            )));
+        }
+        if let Some((open, _)) = &self.thinking
+            && let Some(at) = said.end.find(open.as_str())
+        {
+            return State::Thoughts(said.end.split_off(at + open.len()));
+        }
+        let may_begin =
+            |place: &CompiledTrigger| place.at_start && place.marker.starts_with(&said.end);
+        said.is_whole &= said.end.is_empty() || self.places.iter().any(may_begin);
+        if !said.is_whole {
+            let opening = self.thinking.iter().map(|(open, _)| open.len());
+            let markers = self.places.iter().map(|place| place.marker.len());
+            keep_end(&mut said.end, opening.chain(markers).max().unwrap_or(0));
+        }
+        let allowed = self.allowed(&said);
+        State::Text(said, allowed)
+    }
+
+    /// The tokens that may follow, if not all may: none that completes a marker may go on behind it,
+    /// since what follows belongs to the grammar.
+    fn allowed(&self, said: &TextTail) -> Option<TokenBitmask> {
+        let mut beyond = Vec::new();
+        for place in &self.places {
+            let marker = place.marker.as_str();
+            let mut ban = |begun: usize| beyond.extend(self.spellings.beyond(&marker[begun..]));
+            match place.at_start {
+                true if said.is_whole && marker.starts_with(&said.end) => ban(said.end.len()),
+                true => {}
+                false => {
+                    let begun = marker.char_indices().map(|(at, _)| at);
+                    begun
+                        .filter(|at| said.end.ends_with(&marker[..*at]))
+                        .for_each(ban);
+                }
+            }
+        }
+        if beyond.is_empty() {
+            return None;
+        }
+        let mut allowed = TokenBitmask::all(self.means.tokenizer.vocab_size());
+        beyond.into_iter().for_each(|token| allowed.remove(token));
+        Some(allowed)
+    }
+
+    /// The state behind this token.
+    fn behind(&self, said: &str, token: TokenId) -> Option<State> {
+        let mut said = said.to_owned();
+        said.extend(
+            self.means
+                .tokenizer
+                .token_text(token)
+                .chars()
+                .filter(|c| !c.is_whitespace()),
+        );
+        match &self.state {
+            State::Call(_) => None,
+            State::Text(before, _) => Some(self.text(said, before.is_whole)),
+            State::Thoughts(_) => {
+                let close = self
+                    .thinking
+                    .as_ref()
+                    .map_or("", |(_, close)| close.as_str());
+                Some(match said.find(close) {
+                    Some(at) => self.text(said.split_off(at + close.len()), true),
+                    None => {
+                        keep_end(&mut said, close.len());
+                        State::Thoughts(said)
+                    }
+                })
+            }
+        }
+    }
+}
+
+/// Keeps less than so many bytes.
+fn keep_end(text: &mut String, bytes: usize) {
+    let beyond = (text.len() + 1).saturating_sub(bytes);
+    let cut = (beyond..=text.len()).find(|&at| text.is_char_boundary(at));
+    text.drain(..cut.unwrap_or(0));
+}
+
+impl Constraint for TriggeredConstraint {
+    fn poll_mask(
+        &mut self,
+        left: usize,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<TokenMask<'_>, ConstraintError>> {
+        if let State::Call(call) = &mut self.state
+            && ready!(call.poll_ended(left, context))
+        {
+            self.state = self.text(String::new(), false);
+        }
+        Poll::Ready(match &self.state {
+            State::Text(_, Some(allowed)) => Ok(TokenMask::Only(allowed)),
+            State::Text(_, None) | State::Thoughts(_) => Ok(TokenMask::All),
+            State::Call(call) => call.allowed(),
+        })
+    }
+
+    fn poll_accept(
+        &mut self,
+        token: TokenId,
+        left: usize,
+        context: &mut Context<'_>,
+    ) -> Poll<bool> {
+        let state = match &mut self.state {
+            State::Call(call) => return call.poll_accept(token, left, context),
+            State::Text(said, _) => std::mem::take(&mut said.end),
+            State::Thoughts(end) => std::mem::take(end),
+        };
+        if let Some(state) = self.behind(&state, token) {
+            self.state = state;
+        }
+        Poll::Ready(true)
+    }
+}
+
+impl fmt::Debug for TriggeredConstraint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watching").finish_non_exhaustive()
+    }
+}

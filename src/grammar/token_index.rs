@@ -1,0 +1,27 @@
+//! The tokens of a vocabulary by what they say.
+
+use crate::{id::TokenId, tokenizer::Tokenizer};
+
+/// What tokens say, without white space, in order.
+pub(super) struct TokenIndex(Vec<(String, TokenId)>);
+
+impl TokenIndex {
+    pub(super) fn of(tokenizer: &Tokenizer) -> Self {
+        let count = TokenId::try_from(tokenizer.vocab_size()).unwrap_or(TokenId::MAX);
+        let said = |id| {
+            let text = tokenizer.token_text(id);
+            text.chars().filter(|c| !c.is_whitespace()).collect()
+        };
+        let mut spellings: Vec<(String, TokenId)> = (0..count).map(|id| (said(id), id)).collect();
+        spellings.sort_unstable();
+        Self(spellings)
+    }
+
+    /// The tokens that begin with a text and go on behind it.
+    pub(super) fn beyond(&self, text: &str) -> impl Iterator<Item = TokenId> {
+        let start = self.0.partition_point(|(said, _)| said.as_str() <= text);
+        let longer = self.0[start..].iter();
+        let longer = longer.take_while(move |(said, _)| said.starts_with(text));
+        longer.map(|&(_, id)| id)
+    }
+}

@@ -1,0 +1,88 @@
+//! The text that a family writes around calls.
+
+/// The text around calls, so that a grammar can make a model write them: `opening`, then calls with
+/// `between` between them, then `closing`. A call is `before_name`, the name, `before_arguments`, the
+/// arguments, `after_arguments`. Arguments are a JSON object if there are no `tags` for them. Where one of
+/// the texts has [`Wrapper::ID`], the model makes up something that the regular expression `id` matches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the sentences above say it")]
+pub struct CallTemplate {
+    pub opening: &'static str,
+    pub before_name: &'static str,
+    pub before_arguments: &'static str,
+    pub after_arguments: &'static str,
+    pub between: &'static str,
+    pub closing: &'static str,
+    pub id: &'static str,
+    pub tags: Option<ArgumentTags>,
+}
+
+/// The text around one argument that stands for itself: `before_key`, the key, `before_value`, or what comes
+/// there before a text if that differs, the value, `after_value`. There is `between` between arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the sentences above say it")]
+pub struct ArgumentTags {
+    pub before_key: &'static str,
+    pub before_value: &'static str,
+    pub before_text: Option<&'static str>,
+    pub after_value: &'static str,
+    pub between: &'static str,
+    /// How a value that is a text is written.
+    pub texts: Texts,
+}
+
+/// How a text is written that is the value of an argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Texts {
+    /// As it is.
+    Bare,
+    /// As it is, or, if it has a line end, `<` or `&`, between [`Texts::CDATA`].
+    Cdata,
+    /// As JSON has it.
+    Json,
+    /// As it is, between two of this marker. Within other values texts are written so, too, and keys are bare.
+    Marked(&'static str),
+}
+
+impl Texts {
+    /// What stands around a text that XML is not to read.
+    pub const CDATA: [&str; 2] = ["<![CDATA[", "]]>"];
+}
+
+impl ArgumentTags {
+    /// Nothing around keys and values.
+    pub(crate) const PLAIN: Self = Self {
+        before_key: "",
+        before_value: "",
+        before_text: None,
+        after_value: "",
+        between: "",
+        texts: Texts::Bare,
+    };
+}
+
+impl CallTemplate {
+    /// Stands for an id. No name has it.
+    pub const ID: char = '\u{fffc}';
+
+    /// Nothing around a name and a JSON object.
+    pub(crate) const PLAIN: Self = Self {
+        opening: "",
+        before_name: "",
+        before_arguments: "",
+        after_arguments: "",
+        between: "",
+        closing: "",
+        id: "",
+        tags: None,
+    };
+
+    /// Objects of a `name` and `arguments`, listed as JSON lists them, without anything around.
+    pub const LISTED: Self = Self {
+        before_name: "{\"name\": \"",
+        before_arguments: "\", \"arguments\": ",
+        after_arguments: "}",
+        between: ", ",
+        ..Self::PLAIN
+    };
+}

@@ -1,0 +1,125 @@
+//! What a model's chat template shows of how the model writes.
+
+use super::{
+    CallTemplate, Family, OutputParser, Plain, ReasoningMarkers,
+    bare_json::BareJson,
+    family::Harmony,
+    marker_parser::{MarkerParser, Openers},
+    syntax::tools::Tools,
+};
+use crate::{conversation::FunctionTool, template::ChatTemplate, tokenizer::Tokenizer};
+
+/// How a model writes calls and thoughts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ParserSpec {
+    /// How it writes calls; `None` where that is not known.
+    pub family: Option<Family>,
+    /// The text around its calls, if it is a fixed one.
+    pub wrapper: Option<CallTemplate>,
+    /// How it marks thoughts, if it has any.
+    pub thinking: Option<ReasoningMarkers>,
+    /// Whether its prompts show the tools that are offered: without that it cannot call any.
+    pub shows_tools: bool,
+}
+
+/// How one answer is to be read.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ParserOptions<'a> {
+    /// The tools that may be called, under the names by which the model calls them. Without any, what
+    /// looks like a call is text.
+    pub tools: &'a [FunctionTool],
+    /// Whether the prompt ends inside thoughts: see [`Description::thinks_after`].
+    pub thinks: bool,
+    /// Whether a whole answer that is one JSON object of a name and arguments is a call, too.
+    pub lenient: bool,
+}
+
+impl ParserSpec {
+    /// What a model's template and vocabulary show. Models without a template only continue text.
+    pub fn of(template: Option<&ChatTemplate>, tokenizer: &Tokenizer) -> Self {
+        let Some(template) = template else {
+            return Self::default();
+        };
+        let has_token = |spelling: &str| tokenizer.token_id(spelling).is_some();
+        Self {
+            shows_tools: template.shows_tools(),
+            ..Self::recognise(template.source(), has_token)
+        }
+    }
+
+    /// Reads the source of a template; `has_token` says whether the vocabulary has a control token.
+    pub fn recognise(source: &str, has_token: impl Fn(&str) -> bool) -> Self {
+        let family = Family::recognise(source);
+        Self {
+            family,
+            wrapper: family.and_then(|family| family.wrapper(source)),
+            thinking: ReasoningMarkers::recognise(source, &has_token),
+            shows_tools: false,
+        }
+    }
+
+    /// Whether a prompt that ends so lets the answer begin inside thoughts.
+    pub fn opens_reasoning(&self, prompt: &str) -> bool {
+        self.thinking
+            .is_some_and(|thinking| thinking.is_open_after(prompt))
+    }
+
+    /// The marker with which calls in the wrapper begin; `None` where only their place tells them.
+    pub fn marker(&self) -> Option<&'static str> {
+        let wrapper = self.wrapper?;
+        let written = [wrapper.opening, wrapper.before_name].concat();
+        let markers = self.family?.markers();
+        let begins = |marker: &&str| written.starts_with(*marker);
+        markers.iter().copied().find(begins)
+    }
+
+    /// What may stand before calls that only their place tells.
+    pub fn openings(&self) -> Vec<&'static str> {
+        let markers = self.family.map_or(&[][..], Family::markers);
+        [""].iter().chain(markers).copied().collect()
+    }
+
+    /// Spellings of the control tokens that a reader must see. All others are to be left out of the text
+    /// that it reads.
+    pub fn tokens(&self, has_tools: bool) -> Vec<&'static str> {
+        let thinking = self.thinking.iter().flat_map(|thinking| thinking.tokens);
+        // Messages of Harmony are what they are without tools, too.
+        let family = self
+            .family
+            .filter(|family| has_tools || *family == Family::Harmony);
+        let calls = family.into_iter().flat_map(Family::tokens);
+        thinking.chain(calls).copied().collect()
+    }
+
+    /// A reader of one answer.
+    pub fn parser(&self, reading: ParserOptions<'_>) -> Box<dyn OutputParser> {
+        let tools = Tools::new(reading.tools);
+        if self.family == Some(Family::Harmony) {
+            return Box::new(Harmony::new(tools));
+        }
+        let syntax = self.family.and_then(Family::syntax);
+        let syntax = syntax.filter(|_| !tools.is_empty());
+        let mut openers = Openers::default();
+        if let Some(syntax) = syntax {
+            openers.markers = syntax.markers;
+            openers.behind = Some(syntax.behind);
+            openers.at_start.extend_from_slice(syntax.at_start);
+        }
+        if reading.lenient && !tools.is_empty() {
+            for first in BareJson::BEGINNINGS {
+                openers
+                    .at_start
+                    .push((first, |_| Box::<BareJson>::default()));
+            }
+        }
+        if self.thinking.is_none() && openers.is_empty() {
+            return Box::new(Plain);
+        }
+        Box::new(MarkerParser::new(
+            self.thinking,
+            openers,
+            tools,
+            reading.thinks,
+        ))
+    }
+}

@@ -1,0 +1,68 @@
+//! Text that has come and whose meaning is not settled.
+
+/// Text of a model. What was read of it can be given back as long as it is not settled: only when a
+/// call has begun rightly is it certain that its marker was one.
+#[derive(Debug, Default)]
+pub(crate) struct PendingText {
+    text: String,
+    /// Up to here all is settled.
+    settled: usize,
+    /// Up to here all is read.
+    read: usize,
+}
+
+impl PendingText {
+    /// Adds text that has come.
+    pub(crate) fn push(&mut self, text: &str) {
+        self.text.drain(..self.settled);
+        self.read -= self.settled;
+        self.settled = 0;
+        self.text.push_str(text);
+    }
+
+    /// What is to be read.
+    pub(crate) fn rest(&self) -> &str {
+        &self.text[self.read..]
+    }
+
+    /// What is not settled: what can be given back, and what is to be read.
+    pub(crate) fn unsettled(&self) -> &str {
+        &self.text[self.settled..]
+    }
+
+    /// Reads so many bytes, which must end a character.
+    pub(crate) fn read(&mut self, bytes: usize) {
+        self.read += bytes;
+    }
+
+    /// Reads the white space that comes next.
+    pub(crate) fn read_space(&mut self) {
+        let rest = self.rest();
+        let space = rest.len() - rest.trim_start().len();
+        self.read(space);
+    }
+
+    /// What was read will not be given back.
+    pub(crate) fn settle(&mut self) {
+        self.settled = self.read;
+    }
+
+    /// Gives back what was read and is not settled.
+    pub(crate) fn give_back(&mut self) -> String {
+        let back = self.text[self.settled..self.read].to_owned();
+        self.settle();
+        back
+    }
+
+    /// Drops all that is left.
+    pub(crate) fn drop_all(&mut self) {
+        self.read = self.text.len();
+        self.settle();
+    }
+
+    /// Reads all, and gives back what is not settled.
+    pub(crate) fn give_all_back(&mut self) -> String {
+        self.read = self.text.len();
+        self.give_back()
+    }
+}

@@ -1,0 +1,218 @@
+//! A turn → a job for the engine, and the beginning of its session.
+
+pub(super) mod parent;
+pub(super) mod parent_cache;
+pub(super) mod preamble;
+pub(super) mod prompt;
+pub(super) mod recent;
+pub(super) mod sampling;
+pub(super) mod truncation;
+
+use std::sync::Arc;
+
+use sha2::{Digest as _, Sha256};
+
+use self::{parent::Past, prompt::Prompt};
+use super::{
+    CreateError, ServedModel, Service, constraint,
+    continuation::{RebuildReason, resend::ResendScope},
+};
+use crate::{
+    auth::Caller,
+    cache::{CacheScope, PromptCacheKey},
+    conversation::{ResponseState, Status, Turn},
+    engine::Job,
+    id::{ResponseId, TokenId},
+    session::{ForkPoint, NewSession, format::event::InputAppended},
+    translate::{Code, RequestError, log_codec},
+};
+
+/// A turn that is ready to begin.
+pub struct Prepared {
+    pub(super) model: Arc<ServedModel>,
+    pub(super) job: Job,
+    /// The response at its beginning.
+    pub(super) state: ResponseState,
+    pub(super) session: SessionStart,
+}
+
+/// What the log is told when a turn begins.
+pub(super) struct SessionStart {
+    pub(super) opening: NewSession,
+    pub(super) input: InputAppended,
+    /// The tokens of the whole prompt.
+    pub(super) prompt: Vec<TokenId>,
+    /// As the template wrote it, if the turn that goes on from this one may need that again.
+    pub(super) text: Option<Arc<str>>,
+    /// How many of them the session shares with its parent.
+    pub(super) shared: usize,
+    /// Why it does not fork the response that it continues.
+    pub(super) rebuilt: Option<RebuildReason>,
+    pub(super) head_digest: [u8; 32],
+}
+
+impl Prepared {
+    /// Number of tokens of the prompt.
+    pub fn input_tokens(&self) -> usize {
+        self.job.prompt.len()
+    }
+}
+
+pub(super) fn prepare(
+    service: &Service,
+    caller: &Caller,
+    mut turn: Turn,
+) -> Result<Prepared, CreateError> {
+    turn.store &= !service.log.bounds().persistence_disabled();
+    let past = turn.previous.map(|id| Past::load(service, caller, id));
+    let past = past.transpose()?;
+    let named = turn.model.as_deref();
+    let parents = past.as_ref().map(|past| past.parent.record.model.as_str());
+    let model = Arc::clone(service.models.resolve(named.or(parents))?);
+    refuse_forbidden(&model, caller)?;
+    let created_at = service.clock.now();
+    let prompt = Prompt::of(&model, &turn, past.as_ref(), created_at)?;
+    let room = room_after(&model, prompt.tokens.len())?;
+    refuse_unknown_tokens(&model, &turn)?;
+
+    let constraint = constraint::constraint(&model, &turn, &prompt.tokens)?;
+    let id = ResponseId::new(created_at.as_millisecond(), service.entropy.draw());
+    let seed = service.entropy.draw() as u64;
+    let (settings, sampling) = sampling::settle(&turn.sampling, &model.defaults, seed);
+    let wanted = turn.max_output_tokens.or(model.max_output_tokens);
+    let wanted = wanted.and_then(|wanted| usize::try_from(wanted).ok());
+    let record = ResponseState {
+        id,
+        created_at,
+        completed_at: None,
+        model: model.id.clone(),
+        turn: Arc::new(turn),
+        sampling: settings,
+        status: Status::InProgress,
+        output: Vec::new(),
+        usage: None,
+    };
+    let owner = match &past {
+        Some(past) if caller.continues_all => past.parent.record.owner.clone(),
+        _ => caller.owner.as_deref().map(str::to_owned),
+    };
+    let fork = match &past {
+        Some(_) => prompt.fork,
+        // The client may have sent a whole conversation again.
+        None => {
+            let line = ResendScope {
+                model: &model.id,
+                owner: owner.as_deref(),
+            };
+            service
+                .resend_index
+                .find(&service.log, line, &prompt.tokens)
+        }
+    };
+    let session = beginning(&record, owner, past.as_ref(), &prompt, fork);
+    let cache_scope = cache_scope(caller);
+    let snapshots = model.snapshots.as_ref();
+    let job = Job {
+        restore: snapshots.and_then(|snapshots| snapshots.find(cache_scope, &prompt.tokens)),
+        prompt: prompt.tokens,
+        max_new_tokens: wanted.map_or(room, |wanted| wanted.min(room)),
+        sampling,
+        end_tokens: match record.turn.ignore_eos && constraint.is_none() {
+            true => Arc::new([]),
+            false => Arc::clone(&model.end_tokens),
+        },
+        constraint,
+        cache_scope,
+        cache_key: record
+            .turn
+            .labels
+            .prompt_cache_key
+            .as_deref()
+            .map(cache_key),
+    };
+    Ok(Prepared {
+        model,
+        job,
+        state: record,
+        session,
+    })
+}
+
+fn beginning(
+    record: &ResponseState,
+    owner: Option<String>,
+    past: Option<&Past>,
+    prompt: &Prompt,
+    fork: Option<(ForkPoint, usize)>,
+) -> SessionStart {
+    let (fork, shared) = fork.unzip();
+    SessionStart {
+        opening: NewSession {
+            id: parent::session_of(record.id),
+            owner,
+            model: record.model.clone(),
+            fork,
+            continues: past.map(|past| past.id),
+            created_at_ms: record.created_at.as_millisecond(),
+        },
+        input: InputAppended {
+            items: log_codec::input_items(record.id, &record.turn.items),
+            head: prompt.head.clone(),
+        },
+        prompt: prompt.tokens.clone(),
+        text: prompt.text.clone().filter(|_| record.turn.store),
+        shared: shared.unwrap_or(0),
+        rebuilt: prompt.rebuilt,
+        head_digest: prompt.head_digest,
+    }
+}
+
+/// Keys that do not share the cache have a part of it each.
+fn cache_scope(caller: &Caller) -> CacheScope {
+    match &caller.owner {
+        Some(owner) if !caller.shares_cache => CacheScope(digest(owner)),
+        _ => CacheScope::default(),
+    }
+}
+
+/// The key that a client names its requests by; of keys that share the cache, the same for all.
+fn cache_key(name: &str) -> PromptCacheKey {
+    PromptCacheKey(digest(name))
+}
+
+fn digest(text: &str) -> u64 {
+    let digest = Sha256::digest(text.as_bytes());
+    u64::from_le_bytes(digest.first_chunk().copied().unwrap_or_default())
+}
+
+fn refuse_forbidden(model: &ServedModel, caller: &Caller) -> Result<(), RequestError> {
+    match caller.may_use(&model.id) {
+        true => Ok(()),
+        false => Err(RequestError::model_not_allowed(&model.id)),
+    }
+}
+
+/// The number of tokens that an answer may have after a prompt of so many.
+fn room_after(model: &ServedModel, prompt: usize) -> Result<usize, CreateError> {
+    match model.engine.context_length().checked_sub(prompt) {
+        _ if prompt == 0 => Err(CreateError::Broken(format!(
+            "model `{}`: the chat template makes an empty prompt",
+            model.id
+        ))),
+        None | Some(0) => Err(prompt::too_long(model, &prompt.to_string()).into()),
+        Some(room) => Ok(room),
+    }
+}
+
+fn refuse_unknown_tokens(model: &ServedModel, turn: &Turn) -> Result<(), RequestError> {
+    let vocabulary = model.engine.vocab_size();
+    let unknown = |&&(id, _): &&(TokenId, f64)| id as usize >= vocabulary;
+    match turn.sampling.logit_bias.iter().find(unknown) {
+        None => Ok(()),
+        Some((id, _)) => {
+            let message = format!("The model has {vocabulary} tokens; there is no {id}.");
+            let param = format!("logit_bias.{id}");
+            Err(RequestError::of(Code::InvalidValue, param, message))
+        }
+    }
+}

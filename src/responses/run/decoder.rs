@@ -1,0 +1,183 @@
+//! The tokens of an answer → its pieces.
+
+use std::sync::Arc;
+
+use super::{
+    super::ServedModel,
+    logprobs::{self, LogprobAligner},
+};
+use crate::{
+    conversation::{OutputDelta, TokenLogprobs, ToolChoice, Turn},
+    engine::GeneratedToken,
+    id::TokenId,
+    output_parser::{OutputParser, ParserOptions, Plain, StopStrings},
+    tokenizer::{Detokenizer, Tokenizer},
+};
+
+/// Tokens at the end of a prompt among which the marker is that opens thoughts.
+const PROMPT_END_TOKENS: usize = 32;
+
+/// Reads an answer as it is generated.
+pub(crate) struct OutputDecoder {
+    tokenizer: Tokenizer,
+    detokenizer: Detokenizer,
+    dialect: Box<dyn OutputParser>,
+    /// Watches what is said to the user.
+    stops: StopStrings,
+    stopped: bool,
+    thought_tokens: u64,
+    /// There if somebody asks how likely the tokens are.
+    ledger: Option<LogprobAligner>,
+}
+
+/// What a token brought.
+pub(crate) struct Decoded {
+    pub(crate) pieces: Vec<OutputDelta>,
+    /// The tokens of each piece, if somebody asks for them.
+    pub(crate) logprobs: Vec<Vec<TokenLogprobs>>,
+    /// Whether a stop text ends the answer.
+    pub(crate) stopped: bool,
+}
+
+impl OutputDecoder {
+    /// Reads the answer to a turn with this prompt.
+    pub(crate) fn new(model: &ServedModel, turn: &Turn, prompt: &[TokenId]) -> Self {
+        let (detokenizer, dialect) = match turn.raw {
+            Some(_) => (
+                model.tokenizer.detokenizer().continuing(),
+                Box::new(Plain) as Box<dyn OutputParser>,
+            ),
+            None => conversing(model, turn, prompt),
+        };
+        Self {
+            tokenizer: model.tokenizer.clone(),
+            ledger: turn.sampling.logprobs.map(|_| LogprobAligner::default()),
+            detokenizer,
+            dialect,
+            stops: StopStrings::new(turn.stop.clone()),
+            stopped: false,
+            thought_tokens: 0,
+        }
+    }
+
+    pub(crate) fn token(&mut self, token: &GeneratedToken) -> Decoded {
+        let likely = logprobs::spelled(&self.tokenizer, &self.detokenizer, token);
+        let text = self.detokenizer.push(token.id);
+        if let (Some(ledger), Some(likely)) = (&mut self.ledger, likely) {
+            ledger.push(likely, &text);
+        }
+        let thought = self.dialect.in_reasoning();
+        let mut pieces = Vec::new();
+        self.dialect.push(&text, &mut pieces);
+        if thought || self.dialect.in_reasoning() {
+            self.thought_tokens += 1;
+        }
+        let pieces = self.watched(pieces);
+        self.read(pieces)
+    }
+
+    /// How many of the tokens were thoughts, with their markers.
+    pub(crate) fn reasoning_tokens(&self) -> u64 {
+        self.thought_tokens
+    }
+
+    /// What was held back. A character that the model itself left unfinished becomes U+FFFD; one
+    /// that a limit cut is left out.
+    pub(crate) fn finish(&mut self, ended_by_model: bool) -> Decoded {
+        if self.stopped {
+            return self.read(Vec::new());
+        }
+        let rest = match ended_by_model {
+            true => self.detokenizer.finish(),
+            false => String::new(),
+        };
+        if let Some(ledger) = &mut self.ledger {
+            ledger.push_rest(&rest);
+        }
+        let mut pieces = Vec::new();
+        self.dialect.push(&rest, &mut pieces);
+        self.dialect.finish(&mut pieces);
+        let mut pieces = self.watched(pieces);
+        if !self.stopped {
+            self.release(&mut pieces);
+        }
+        self.read(pieces)
+    }
+
+    /// The pieces with their tokens.
+    fn read(&mut self, pieces: Vec<OutputDelta>) -> Decoded {
+        let logprobs = self.ledger.as_mut().map(|ledger| ledger.take(&pieces));
+        Decoded {
+            logprobs: logprobs.unwrap_or_default(),
+            pieces,
+            stopped: self.stopped,
+        }
+    }
+
+    /// The pieces up to the first stop text. One that might begin in the last text is held back.
+    fn watched(&mut self, pieces: Vec<OutputDelta>) -> Vec<OutputDelta> {
+        let mut shown = Vec::new();
+        for piece in pieces {
+            let OutputDelta::Text(text) = piece else {
+                self.release(&mut shown);
+                match (shown.last_mut(), piece) {
+                    // One event for what one token brings.
+                    (Some(OutputDelta::Arguments(all)), OutputDelta::Arguments(more)) => {
+                        all.push_str(&more)
+                    }
+                    (_, piece) => shown.push(piece),
+                }
+                continue;
+            };
+            let watched = self.stops.push(&text);
+            if !watched.text.is_empty() {
+                shown.push(OutputDelta::Text(watched.text));
+            }
+            if watched.stopped {
+                self.stopped = true;
+                break;
+            }
+        }
+        shown
+    }
+
+    /// Shows the text that was held back.
+    fn release(&mut self, shown: &mut Vec<OutputDelta>) {
+        let held = self.stops.finish();
+        if !held.is_empty() {
+            shown.push(OutputDelta::Text(held));
+        }
+    }
+}
+
+/// The text at the end of a prompt, as far as it matters to how an answer begins.
+pub(crate) fn prompt_end(model: &ServedModel, prompt: &[TokenId]) -> String {
+    let end = &prompt[prompt.len().saturating_sub(PROMPT_END_TOKENS)..];
+    end.iter()
+        .map(|&id| model.tokenizer.token_text(id))
+        .collect()
+}
+
+/// What reads an answer within a conversation.
+fn conversing(
+    model: &ServedModel,
+    turn: &Turn,
+    prompt: &[TokenId],
+) -> (Detokenizer, Box<dyn OutputParser>) {
+    let tools = match turn.tool_rules.choice {
+        ToolChoice::None => &[],
+        _ => turn.head.tools.as_slice(),
+    };
+    let tokens = model.dialect.tokens(!tools.is_empty()).into_iter();
+    let shown: Arc<[TokenId]> = tokens
+        .filter_map(|spelling| model.tokenizer.token_id(spelling))
+        .collect();
+    let end = prompt_end(model, prompt);
+    let reading = ParserOptions {
+        tools,
+        thinks: model.dialect.opens_reasoning(&end),
+        lenient: model.lenient_tool_calls,
+    };
+    let detokenizer = model.tokenizer.detokenizer().showing(shown);
+    (detokenizer, model.dialect.parser(reading))
+}

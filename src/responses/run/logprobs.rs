@@ -1,0 +1,226 @@
+//! Which tokens a piece of an answer consists of, for those who ask how likely they were.
+
+use std::{collections::VecDeque, fmt::Write as _};
+
+use crate::{
+    conversation::{OutputDelta, TokenLogprob, TokenLogprobs},
+    engine::GeneratedToken,
+    id::TokenId,
+    sampling::Logprobs,
+    tokenizer::{Detokenizer, Tokenizer},
+};
+
+/// The least that is reported, as OpenAI does; JSON has no infinity.
+const LOGPROB_MIN: f32 = -9999.0;
+
+/// The tokens whose text is not yet in a piece.
+///
+/// A dialect says which text it makes pieces of, not where that text was, and it leaves markers out.
+/// So pieces are found again in the text: where the last one ended if it goes on there, else as late
+/// as they can be, because what was left out came before them.
+#[derive(Debug, Default)]
+pub(crate) struct LogprobAligner {
+    /// The text from the end of the last piece on.
+    text: String,
+    /// Tokens of that text, and of a character that is not whole yet.
+    tokens: VecDeque<Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    logprobs: TokenLogprobs,
+    /// Where its text begins and ends in the ledger's. Tokens that are only a part of a character
+    /// begin with that character.
+    start: usize,
+    end: usize,
+}
+
+impl LogprobAligner {
+    /// Takes a token, given the text that it completes and what it would have added to the text.
+    pub(crate) fn push(&mut self, logprobs: TokenLogprobs, text: &str) {
+        let start = self.text.len();
+        self.text.push_str(text);
+        // A control token is nowhere in the text.
+        if !logprobs.chosen.bytes.is_empty() {
+            let end = self.text.len().max(start + 1);
+            self.tokens.push_back(Entry {
+                logprobs,
+                start,
+                end,
+            });
+        }
+    }
+
+    /// Takes text that no token of its own completes: what was held back at the end.
+    pub(crate) fn push_rest(&mut self, text: &str) {
+        self.text.push_str(text);
+    }
+
+    /// The tokens of each of these pieces, which come from the text so far.
+    pub(crate) fn take(&mut self, pieces: &[OutputDelta]) -> Vec<Vec<TokenLogprobs>> {
+        let last = pieces.len().saturating_sub(1);
+        let numbered = pieces.iter().enumerate();
+        numbered
+            .map(|(index, piece)| self.take_one(piece, index == last))
+            .collect()
+    }
+
+    fn take_one(&mut self, piece: &OutputDelta, is_last: bool) -> Vec<TokenLogprobs> {
+        let (said, is_text) = match piece {
+            OutputDelta::Text(said) => (said, true),
+            OutputDelta::Reasoning(said) | OutputDelta::Arguments(said) => (said, false),
+            OutputDelta::Call { .. } | OutputDelta::End => return Vec::new(),
+        };
+        let found = match self.text.starts_with(said) {
+            true => Some(0),
+            false if is_last => self.text.rfind(said),
+            false => self.text.find(said),
+        };
+        let Some(start) = found else {
+            return Vec::new();
+        };
+        let end = start + said.len();
+        let mut taken = Vec::new();
+        while let Some(entry) = self.tokens.front() {
+            let (is_before, is_over) = (entry.end <= start, entry.end <= end);
+            // The text that a token shares with what is not text is the text's.
+            if entry.start >= end || !(is_over || is_text) {
+                break;
+            }
+            if let Some(entry) = self.tokens.pop_front()
+                && is_text
+                && !is_before
+            {
+                taken.push(entry.logprobs);
+            }
+        }
+        self.text.drain(..end);
+        for entry in &mut self.tokens {
+            entry.start = entry.start.saturating_sub(end);
+            entry.end = entry.end.saturating_sub(end);
+        }
+        taken
+    }
+}
+
+/// How likely a token was, in words; `None` if that is not asked for.
+pub(crate) fn spelled(
+    tokenizer: &Tokenizer,
+    detokenizer: &Detokenizer,
+    token: &GeneratedToken,
+) -> Option<TokenLogprobs> {
+    let Logprobs { chosen, top } = token.logprobs.as_ref()?;
+    let likely = |&(id, logprob): &(TokenId, f32)| {
+        let bytes = detokenizer.bytes_of(id).to_vec();
+        TokenLogprob {
+            text: match bytes.is_empty() {
+                true => tokenizer.token_text(id),
+                false => spelling(&bytes),
+            },
+            bytes,
+            logprob: logprob.max(LOGPROB_MIN),
+        }
+    };
+    Some(TokenLogprobs {
+        chosen: likely(&(token.id, *chosen)),
+        top: top.iter().map(likely).collect(),
+    })
+}
+
+/// Bytes as text, or as OpenAI spells what is none.
+fn spelling(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text.to_owned(),
+        Err(_) => bytes.iter().fold("bytes:".to_owned(), |mut text, byte| {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "\\x{byte:02x}");
+            text
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token(bytes: &[u8]) -> TokenLogprobs {
+        let chosen = TokenLogprob {
+            text: spelling(bytes),
+            bytes: bytes.to_vec(),
+            logprob: -0.5,
+        };
+        TokenLogprobs {
+            chosen,
+            top: Vec::new(),
+        }
+    }
+
+    fn spellings(taken: &[Vec<TokenLogprobs>]) -> Vec<Vec<&str>> {
+        let mut all = Vec::new();
+        for tokens in taken {
+            all.push(tokens.iter().map(|token| &*token.chosen.text).collect());
+        }
+        all
+    }
+
+    fn text(text: &str) -> OutputDelta {
+        OutputDelta::Text(text.to_owned())
+    }
+
+    fn ledger(tokens: &[&str]) -> LogprobAligner {
+        let mut ledger = LogprobAligner::default();
+        for text in tokens {
+            ledger.push(token(text.as_bytes()), text);
+        }
+        ledger
+    }
+
+    #[test]
+    fn plain_text_takes_its_tokens() {
+        let mut ledger = ledger(&["a", "b", "", "c"]);
+        assert_eq!(spellings(&ledger.take(&[text("ab")])), [["a", "b"]]);
+        assert_eq!(spellings(&ledger.take(&[text("c")])), [["c"]]);
+        assert!(ledger.tokens.is_empty() && ledger.text.is_empty());
+    }
+
+    #[test]
+    fn a_token_over_two_pieces_is_told_with_the_first() {
+        let mut ledger = ledger(&["ab", "c"]);
+        let taken = ledger.take(&[text("a"), text("bc")]);
+        assert_eq!(spellings(&taken), [["ab"], ["c"]]);
+    }
+
+    #[test]
+    fn parts_of_a_character_come_with_the_whole() {
+        let mut ledger = LogprobAligner::default();
+        let euro = "€".as_bytes();
+        ledger.push(token(&euro[..1]), "");
+        ledger.push(token(&euro[1..2]), "");
+        assert!(ledger.take(&[]).is_empty());
+        ledger.push(token(&euro[2..]), "€");
+        ledger.push(token(b"!"), "!");
+        let taken = ledger.take(&[text("€"), text("!")]);
+        let expected: [&[&str]; 2] = [&["bytes:\\xe2", "bytes:\\x82", "bytes:\\xac"], &["!"]];
+        assert_eq!(spellings(&taken), expected);
+    }
+
+    #[test]
+    fn markers_and_thoughts_take_none() {
+        let mut ledger = ledger(&["<t>", "hm"]);
+        let taken = ledger.take(&[OutputDelta::Reasoning("hm".to_owned())]);
+        assert_eq!(spellings(&taken), [Vec::<&str>::new()]);
+        for text in ["</t>", "\n", "hm", " so", "x"] {
+            ledger.push(token(text.as_bytes()), text);
+        }
+        let taken = ledger.take(&[text("hm so"), text("x")]);
+        assert_eq!(spellings(&taken), [vec!["hm", " so"], vec!["x"]]);
+    }
+
+    #[test]
+    fn what_a_thought_shares_with_the_text_is_the_texts() {
+        let mut ledger = ledger(&["a|b"]);
+        let pieces = [OutputDelta::Reasoning("a".to_owned()), text("b")];
+        let taken = ledger.take(&pieces);
+        assert_eq!(spellings(&taken), [vec![], vec!["a|b"]]);
+    }
+}

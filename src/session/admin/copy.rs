@@ -1,0 +1,276 @@
+//! Sessions copied from anything that can be read into an empty store: import, backup, compaction.
+//!
+//! Only what is whole is copied: a session with all its events under an unbroken chain, its
+//! response with the body that was stored, and everything that it forks or continues. What follows
+//! from that (edges, listings, totals) is made anew.
+
+mod salvage;
+
+use std::{collections::HashMap, path::Path};
+
+use crate::session::{
+    SledOptions, SledStorage,
+    error::LogError,
+    format::{
+        event_batch::EventBatch,
+        migrate::{self, Direct},
+        record::{Edge, Mark, Place, SCAN_PAGE_ENTRIES, State},
+    },
+    key::{EdgeKind, Key, KeyRange, SessionId, Space},
+    store::{ReadStore, Storage, Totals},
+    txn::Txn,
+};
+use salvage::{Salvaged, salvage};
+
+/// A commit of a copy takes no further session once it has this many bytes.
+const COMMIT_LEN_BYTES: usize = 1 << 20;
+
+/// What was copied, and what was not.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CopyReport {
+    /// Sessions copied.
+    pub sessions: u64,
+    /// Visible responses among them.
+    pub responses: u64,
+    /// Sessions left out, each with the reason.
+    pub left_out: Vec<(SessionId, String)>,
+}
+
+/// Copies every whole session into an empty store.
+///
+/// # Errors
+/// [`LogError::Invalid`] if the target is not empty; the storage's. Damage in the source is not an
+/// error but leaves sessions out.
+pub fn copy_sessions(from: &impl ReadStore, to: &dyn Storage) -> Result<CopyReport, LogError> {
+    let totals = migrate::prepare(to, migrate::STEPS)?;
+    if totals.sessions != 0 {
+        return Err(LogError::Invalid(
+            "sessions can only be copied into an empty store".into(),
+        ));
+    }
+    let mut copy = Copy {
+        from,
+        to,
+        totals,
+        done: HashMap::new(),
+        report: CopyReport::default(),
+    };
+    for space in [Space::Head, Space::Open, Space::Event] {
+        copy.copy_all_of(space)?;
+    }
+    Ok(copy.report)
+}
+
+/// Makes a checked copy of a store in another folder, which must hold none. Returns what was copied.
+///
+/// # Errors
+/// [`LogError::Corrupt`] if the store is damaged; as [`copy_sessions`].
+pub fn back_up(
+    storage: &SledStorage,
+    dir: &Path,
+    options: &SledOptions,
+) -> Result<CopyReport, LogError> {
+    let copy = SledStorage::open(dir, options)?;
+    let report = copy_sessions(&Direct(storage), &copy)?;
+    copy.close()?;
+    match report.left_out.first() {
+        Some((id, why)) => Err(LogError::Corrupt(format!(
+            "session {id} is not whole: {why}"
+        ))),
+        None => Ok(report),
+    }
+}
+
+/// Writes a store anew, without the space that deleted sessions left, and puts it in place of the
+/// old one. A crash leaves one of the two.
+///
+/// # Errors
+/// As [`back_up`]; then the old store is untouched.
+pub fn compact(storage: SledStorage, options: &SledOptions) -> Result<CopyReport, LogError> {
+    let beside = storage.begin_replacement()?;
+    let report = back_up(&storage, &beside, options)?;
+    storage.replace()?;
+    Ok(report)
+}
+
+struct Copy<'a, R> {
+    from: &'a R,
+    to: &'a dyn Storage,
+    totals: Totals,
+    /// Whether each session that was looked at is in the target.
+    done: HashMap<SessionId, bool>,
+    report: CopyReport,
+}
+
+impl<R: ReadStore> Copy<'_, R> {
+    /// Copies the sessions that the keys of a space name.
+    fn copy_all_of(&mut self, space: Space) -> Result<(), LogError> {
+        let mut range = KeyRange::space(space);
+        loop {
+            let page = self.from.scan(&range, SCAN_PAGE_ENTRIES)?;
+            let mut waiting: Vec<_> = page.iter().filter_map(|(key, _)| key.session()).collect();
+            waiting.dedup();
+            self.copy_these(waiting)?;
+            let Some((last, _)) = page.last() else {
+                return Ok(());
+            };
+            // A session may have very many events: go on with the next session.
+            range = match last.session() {
+                Some(id) => KeyRange {
+                    start: KeyRange::session(space, id).end,
+                    ..range
+                },
+                None => range.after(last),
+            };
+        }
+    }
+
+    /// Copies sessions, each after those that it needs.
+    fn copy_these(&mut self, ids: Vec<SessionId>) -> Result<(), LogError> {
+        let to = self.to;
+        let mut txn = Txn::begin(to, self.totals);
+        for id in ids {
+            let mut waiting = vec![id];
+            while let Some(id) = waiting.last().copied() {
+                match self.try_one(&mut txn, id) {
+                    Some(needed) if waiting.contains(&needed) => {
+                        self.leave_out(id, format!("it and {needed} need each other"));
+                    }
+                    Some(needed) => waiting.push(needed),
+                    None => drop(waiting.pop()),
+                }
+                if txn.len_bytes() >= COMMIT_LEN_BYTES {
+                    self.commit(txn)?;
+                    txn = Txn::begin(to, self.totals);
+                }
+            }
+        }
+        if txn.is_empty() {
+            Ok(())
+        } else {
+            self.commit(txn)
+        }
+    }
+
+    /// Copies a session or leaves it out, unless it needs one that was not looked at yet.
+    fn try_one(&mut self, txn: &mut Txn<'_>, id: SessionId) -> Option<SessionId> {
+        if self.done.contains_key(&id) {
+            return None;
+        }
+        match salvage(self.from, id) {
+            Ok(salvaged) => {
+                let missing = salvaged
+                    .needs()
+                    .find(|needed| !self.done.contains_key(needed));
+                if missing.is_none() {
+                    self.copy_one(txn, id, &salvaged);
+                }
+                missing
+            }
+            Err(error) => {
+                self.leave_out(id, error.to_string());
+                None
+            }
+        }
+    }
+
+    fn leave_out(&mut self, id: SessionId, why: String) {
+        self.done.insert(id, false);
+        self.report.left_out.push((id, why));
+    }
+
+    fn copy_one(&mut self, txn: &mut Txn<'_>, id: SessionId, salvaged: &Salvaged) {
+        let lacking = salvaged
+            .needs()
+            .find(|needed| self.done.get(needed) != Some(&true));
+        if let Some(needed) = lacking {
+            return self.leave_out(
+                id,
+                format!("session {needed}, which it needs, is not whole"),
+            );
+        }
+        write(txn, id, salvaged);
+        self.done.insert(id, true);
+        self.report.sessions += 1;
+        self.report.responses += u64::from(salvaged.head.state == State::Stored);
+    }
+
+    fn commit(&mut self, txn: Txn<'_>) -> Result<(), LogError> {
+        let (batch, _) = txn.finish()?;
+        self.to.commit(&batch)?;
+        self.totals = batch.totals;
+        Ok(())
+    }
+}
+
+fn write(txn: &mut Txn<'_>, id: SessionId, salvaged: &Salvaged) {
+    let Salvaged {
+        head,
+        events,
+        body,
+        flat,
+        ended_at_ms,
+    } = salvaged;
+    let mut head = head.clone();
+    for (seq, payload) in events.iter().enumerate() {
+        let alone = EventBatch::of_payloads(std::slice::from_ref(payload), 0);
+        txn.append_events(id, seq as u64, &alone);
+    }
+    if let Some(body) = body {
+        txn.create_parts(body, |part| Key::body(id, part), 0, false);
+    }
+    if let Some(flat) = flat {
+        txn.create_parts(flat, |part| Key::flat(id, part), 0, false);
+    }
+    write_edges(txn, id, salvaged);
+    let ordinal = head.ordinal.unwrap_or(txn.totals.next_ordinal);
+    txn.totals.next_ordinal = txn.totals.next_ordinal.max(ordinal + 1);
+    let place = Place {
+        session: id,
+        at_ms: *ended_at_ms,
+    };
+    match head.state {
+        State::Open => {}
+        State::Hidden | State::Trunk => txn.create(Key::work(id), &Mark {}),
+        State::Unstored => {
+            head.ordinal = Some(ordinal);
+            txn.create(Key::unstored(ordinal), &place);
+        }
+        State::Stored => {
+            head.ordinal = Some(ordinal);
+            txn.create(Key::order(ordinal), &place);
+            if let Some(owner) = &head.owner {
+                txn.create(Key::listing(owner, ordinal), &place);
+            }
+            txn.totals.responses += 1;
+            txn.totals.response_bytes += head.bytes;
+        }
+    }
+    txn.totals.sessions += 1;
+    let key = match head.state {
+        State::Open => Key::open(id),
+        _ => Key::head(id),
+    };
+    txn.create(key, &head);
+}
+
+fn write_edges(txn: &mut Txn<'_>, id: SessionId, salvaged: &Salvaged) {
+    let head = &salvaged.head;
+    let shares = |parent| {
+        head.fork
+            .filter(|fork| fork.parent == parent)
+            .map(|fork| fork.events)
+    };
+    if let Some(parent) = head.continues {
+        let edge = Edge {
+            shares_events: shares(parent),
+        };
+        txn.create(Key::edge(parent, EdgeKind::Continues, id), &edge);
+    }
+    if let Some(fork) = head.fork.filter(|fork| head.continues != Some(fork.parent)) {
+        let edge = Edge {
+            shares_events: Some(fork.events),
+        };
+        txn.create(Key::edge(fork.parent, EdgeKind::Shares, id), &edge);
+    }
+}

@@ -1,0 +1,191 @@
+//! What is in a store, for people: lists, single sessions, family trees, sizes.
+
+use std::{collections::BTreeMap, fmt::Write as _};
+
+use crate::session::{
+    error::LogError,
+    format::{
+        event::{Event, Tokens},
+        record::{Head, ResponseMeta, for_each_entry, load_events, load_session, open_record},
+    },
+    key::{EdgeKind, KeyRange, SessionId, Space},
+    store::{ReadStore, StorageError, Totals},
+};
+
+/// Calls `each` for every session, in the order of their ids, those in flight last.
+///
+/// # Errors
+/// The storage's.
+pub fn list(read: &impl ReadStore, mut each: impl FnMut(SessionId, &Head)) -> Result<(), LogError> {
+    for space in [Space::Head, Space::Open] {
+        for_each_entry(read, &KeyRange::space(space), |key, value| {
+            let head = open_record::<Head>(key, &value)?;
+            key.session().into_iter().for_each(|id| each(id, &head));
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+/// A session with its own events.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shown {
+    /// What it is.
+    pub head: Head,
+    /// Its response's record, if there is one.
+    pub response: Option<ResponseMeta>,
+    /// What happened in it, in order.
+    pub events: Vec<Event>,
+}
+
+/// One session.
+///
+/// # Errors
+/// [`LogError::NotFound`]; the storage's.
+pub fn show(read: &impl ReadStore, id: SessionId) -> Result<Shown, LogError> {
+    let head = load_session(read, id)?.ok_or(LogError::NotFound)?;
+    let events = load_events(read, id, head.events)?;
+    Ok(Shown {
+        response: ResponseMeta::of(&head),
+        head,
+        events,
+    })
+}
+
+/// An event in one line.
+pub fn describe(event: &Event) -> String {
+    match event {
+        Event::Opened(opened) => {
+            let mut line = format!("opened for {}", opened.model);
+            if let Some(owner) = &opened.owner {
+                let _ = write!(line, " by {owner}");
+            }
+            if let Some(fork) = opened.fork {
+                let _ = write!(line, ", fork of {} at event {}", fork.parent, fork.events);
+            }
+            if let Some(continues) = opened.continues {
+                let _ = write!(line, ", continues {continues}");
+            }
+            line
+        }
+        Event::InputAppended(input) => {
+            format!(
+                "input of {} items: {}",
+                input.items.len(),
+                input.items.join(" ")
+            )
+        }
+        Event::PromptAppended(tokens) => format!("prompt of {}", describe_tokens(tokens)),
+        Event::Generated(tokens) => format!("generated {}", describe_tokens(tokens)),
+        Event::TurnClosed(closed) => format!(
+            "closed: {:?} by {:?}, {} tokens in ({} cached), {} out, seed {}",
+            closed.status,
+            closed.finish,
+            closed.usage.input_tokens,
+            closed.usage.cached_tokens,
+            closed.usage.output_tokens,
+            closed.seed
+        ),
+        Event::Rerooted(rerooted) => format!("rerooted: {} events kept", rerooted.kept_events),
+        Event::Purged(_) => "purged: kept only for what continues it".into(),
+    }
+}
+
+fn describe_tokens(tokens: &Tokens) -> String {
+    const SHOWN_TOKENS: usize = 16;
+    let count = tokens.tokens.len();
+    let shown: Vec<_> = tokens
+        .tokens
+        .iter()
+        .take(SHOWN_TOKENS)
+        .map(u32::to_string)
+        .collect();
+    let more = if count > SHOWN_TOKENS { " …" } else { "" };
+    format!("{count} tokens: {}{more}", shown.join(" "))
+}
+
+/// One line of a family tree.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Branch {
+    /// The session.
+    pub id: SessionId,
+    /// How far below the root of the tree.
+    pub level: usize,
+    /// How it depends on the session above it; `None` for the root.
+    pub bond: Option<EdgeKind>,
+    /// What it is.
+    pub head: Head,
+}
+
+/// The tree that a session belongs to: the oldest session that it descends from, and all that
+/// descends from that, each after its parent.
+///
+/// # Errors
+/// [`LogError::NotFound`]; the storage's.
+pub fn tree(read: &impl ReadStore, id: SessionId) -> Result<Vec<Branch>, LogError> {
+    let head_of = |id| load_session(read, id);
+    let mut root = id;
+    let mut head = head_of(root)?.ok_or(LogError::NotFound)?;
+    while let Some(parent) = head.continues.or(head.fork.map(|fork| fork.parent)) {
+        let Some(above) = head_of(parent)? else { break };
+        (root, head) = (parent, above);
+    }
+    let mut branches = Vec::new();
+    let mut waiting = vec![(root, 0, None)];
+    while let Some((id, level, bond)) = waiting.pop() {
+        let Some(head) = head_of(id)? else { continue };
+        branches.push(Branch {
+            id,
+            level,
+            bond,
+            head,
+        });
+        for_each_entry(read, &KeyRange::session(Space::Edge, id), |key, _| {
+            let child = key.edge_child();
+            waiting.extend(child.map(|(bond, child)| (child, level + 1, Some(bond))));
+            Ok(())
+        })?;
+    }
+    Ok(branches)
+}
+
+/// How much of what a store holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// The store's own count.
+    pub totals: Totals,
+    /// Values and their bytes, by what they are about.
+    pub by_space: BTreeMap<Space, (u64, u64)>,
+    /// Sessions by what they are kept for.
+    pub by_state: BTreeMap<String, u64>,
+}
+
+/// Counts everything.
+///
+/// # Errors
+/// The storage's.
+pub fn stats(read: &impl ReadStore) -> Result<Stats, LogError> {
+    let mut stats = Stats {
+        totals: crate::session::format::migrate::totals(read)?,
+        ..Stats::default()
+    };
+    for_each_entry(read, &KeyRange::all(), |key, value| {
+        let Some(space) = key.space() else {
+            return Err(StorageError::Damaged(format!(
+                "{key:?} is no key of a session log"
+            )));
+        };
+        let (count, bytes) = stats.by_space.entry(space).or_default();
+        *count += 1;
+        *bytes += (key.as_bytes().len() + value.len()) as u64;
+        if matches!(space, Space::Head | Space::Open) {
+            let head = open_record::<Head>(key, &value)?;
+            *stats
+                .by_state
+                .entry(format!("{:?}", head.state).to_lowercase())
+                .or_default() += 1;
+        }
+        Ok(())
+    })?;
+    Ok(stats)
+}

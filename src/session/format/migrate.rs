@@ -1,0 +1,171 @@
+//! The format of a store: made new, recognised, refused if newer, upgraded in place if older.
+//!
+//! The frozen structs of every format are in `migrations/`. Events keep the bytes that they were
+//! written with, since chains of digests lie over them; they are brought up to date when read. A
+//! step here rewrites the other records, value by value.
+
+#[path = "../../../migrations/v1.rs"]
+pub mod v1;
+
+use super::{
+    super::{
+        error::LogError,
+        key::{Key, KeyRange, Space},
+        store::{ReadStore, Storage, Totals},
+        txn::Txn,
+    },
+    codec::{self, Envelope},
+    record::{Format, Payload, SCAN_PAGE_ENTRIES, Upgrade, damaged, load},
+};
+
+/// The format that this program writes.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// The steps to it: the n-th makes format n + 2 of format n + 1.
+pub const STEPS: &[Step] = &[];
+
+/// Makes one record of the next format from one of the format before, or leaves it (`None`).
+pub type Step = fn(&Envelope<'_>) -> Result<Option<Payload>, String>;
+
+/// Makes a store ready for a program that writes the format to which `steps` lead: creates it if it
+/// is empty, and carries out the steps that it lacks. Every commit leaves a store from which this
+/// can go on. Returns the totals.
+///
+/// # Errors
+/// [`LogError::Refused`] if a newer program wrote the store; the storage's.
+pub fn prepare(storage: &dyn Storage, steps: &[Step]) -> Result<Totals, LogError> {
+    let newest = steps.len() as u32 + 1;
+    let view = Direct(storage);
+    let Some(format) = load::<Format>(&view, &Key::format())? else {
+        return create(storage, newest);
+    };
+    if format.store != storage.id() {
+        return Err(LogError::Refused(
+            "the session log and its manifest belong to different stores: restore both from the \
+             same backup"
+                .into(),
+        ));
+    }
+    if format.version > newest {
+        return Err(LogError::Refused(newer_format(format.version, newest)));
+    }
+    let mut totals = totals(&view)?;
+    for to in format.version + 1..=newest {
+        totals = upgrade(storage, totals, to, steps[to as usize - 2])?;
+    }
+    Ok(totals)
+}
+
+/// The sentence with which a store of a newer format is refused.
+pub fn newer_format(version: u32, newest: u32) -> String {
+    format!(
+        "a newer version of stemma wrote this session log (format {version}; this program knows up \
+         to {newest}): run that version, or restore a backup made before the upgrade"
+    )
+}
+
+/// The totals of a store that has a format.
+///
+/// # Errors
+/// [`LogError::Corrupt`] if there are none.
+pub fn totals(read: &impl ReadStore) -> Result<Totals, LogError> {
+    let key = Key::totals();
+    Ok(load(read, &key)?.ok_or_else(|| damaged(&key, &"the totals are missing"))?)
+}
+
+fn create(storage: &dyn Storage, version: u32) -> Result<Totals, LogError> {
+    if let Some((key, _)) = storage.scan(&KeyRange::all(), 1)?.pop() {
+        return Err(damaged(&key, &"there is data but no record of the format").into());
+    }
+    let mut txn = Txn::begin(storage, Totals::default());
+    txn.put(
+        Key::format(),
+        &Format {
+            version,
+            store: storage.id(),
+        },
+    );
+    let (batch, _) = txn.finish()?;
+    storage.commit(&batch)?;
+    Ok(batch.totals)
+}
+
+fn upgrade(
+    storage: &dyn Storage,
+    mut totals: Totals,
+    to: u32,
+    step: Step,
+) -> Result<Totals, LogError> {
+    loop {
+        let mut txn = Txn::begin(storage, totals);
+        let done = upgrade_page(&mut txn, to, step)?;
+        if done {
+            txn.remove(Key::upgrade());
+            txn.put(
+                Key::format(),
+                &Format {
+                    version: to,
+                    store: storage.id(),
+                },
+            );
+        }
+        let (batch, _) = txn.finish()?;
+        storage.commit(&batch)?;
+        totals = batch.totals;
+        if done {
+            return Ok(totals);
+        }
+    }
+}
+
+/// Rewrites the next values and notes how far it got; returns whether that was all.
+fn upgrade_page(txn: &mut Txn<'_>, to: u32, step: Step) -> Result<bool, LogError> {
+    let mut range = KeyRange::all();
+    if let Some(upgrade) = load::<Upgrade>(txn, &Key::upgrade())?.filter(|u| u.to == to) {
+        range = range.after(&Key::from_bytes(&upgrade.done));
+    }
+    let page = txn.scan(&range, SCAN_PAGE_ENTRIES)?;
+    for (key, value) in &page {
+        if matches!(key.space(), Some(Space::Meta | Space::Event)) {
+            continue;
+        }
+        let envelope = codec::open(key, value).map_err(|damage| damaged(key, &damage))?;
+        if let Some(payload) = step(&envelope).map_err(|reason| damaged(key, &reason))? {
+            txn.put_payload(key.clone(), &payload);
+        }
+    }
+    let Some((last, _)) = page.last() else {
+        return Ok(true);
+    };
+    txn.put(
+        Key::upgrade(),
+        &Upgrade {
+            to,
+            done: last.as_bytes().to_vec(),
+        },
+    );
+    Ok(page.len() < SCAN_PAGE_ENTRIES)
+}
+
+#[cfg(test)]
+mod tests;
+
+/// Reads a storage as it is: for the time before anything else uses it.
+pub struct Direct<'a>(pub &'a dyn Storage);
+
+impl ReadStore for Direct<'_> {
+    fn get(
+        &self,
+        key: &Key,
+    ) -> Result<Option<super::super::store::Value>, super::super::store::StorageError> {
+        self.0.get(key)
+    }
+
+    fn scan(
+        &self,
+        range: &KeyRange,
+        limit: usize,
+    ) -> Result<Vec<(Key, super::super::store::Value)>, super::super::store::StorageError> {
+        self.0.scan(range, limit)
+    }
+}

@@ -1,0 +1,204 @@
+//! What goes when a response goes: hidden at once, erased as far as nothing living reaches it.
+//!
+//! A session that is no longer kept for itself stays whole while a response continues it (it is
+//! hidden), keeps its first events while another session shares them (it is a trunk), and is erased
+//! otherwise; that may set its parents free in turn. Each step is one mark in the store and a
+//! bounded number of removals, so that a purge of any size goes on over many commits and restarts.
+
+use super::{
+    super::{
+        error::LogError,
+        format::{
+            event::{Event, Purged, Rerooted},
+            event_batch::{self, EventBatch},
+            hash_chain,
+            record::{
+                Edge, Head, Mark, Payload, SCAN_PAGE_ENTRIES, State, load, load_packs, open_record,
+            },
+        },
+        key::{EdgeKind, Key, KeyRange, SessionId, Space},
+        store::ReadStore,
+        txn::Txn,
+    },
+    lifecycle,
+};
+
+/// Hides a stored response for good and leaves its session to [`step`].
+pub fn delete(txn: &mut Txn<'_>, id: SessionId, mut head: Head) {
+    let ordinal = head.ordinal.unwrap_or_default();
+    txn.remove(Key::order(ordinal));
+    if let Some(owner) = &head.owner {
+        txn.remove(Key::listing(owner, ordinal));
+    }
+    txn.totals.responses = txn.totals.responses.saturating_sub(1);
+    txn.totals.response_bytes = txn.totals.response_bytes.saturating_sub(head.bytes);
+    let purged = Event::Purged(Purged {
+        ordinal: txn.totals.next_ordinal,
+    });
+    txn.totals.next_ordinal += 1;
+    lifecycle::push_events(txn, id, &mut head, &EventBatch::of(&[purged]));
+    head.state = State::Hidden;
+    txn.put(Key::head(id), &head);
+    txn.put(Key::work(id), &Mark {});
+}
+
+/// Ends the retention of a session that stored nothing.
+///
+/// # Errors
+/// The storage's.
+pub fn release_unstored(txn: &mut Txn<'_>, id: SessionId) -> Result<(), LogError> {
+    let Some(mut head) = load::<Head>(txn, &Key::head(id))? else {
+        return Ok(());
+    };
+    if head.state == State::Unstored {
+        head.ordinal
+            .take()
+            .into_iter()
+            .for_each(|ordinal| txn.remove(Key::unstored(ordinal)));
+        head.state = State::Hidden;
+        txn.put(Key::head(id), &head);
+        txn.put(Key::work(id), &Mark {});
+    }
+    Ok(())
+}
+
+/// Marks a session whose last dependant may have gone.
+///
+/// # Errors
+/// The storage's.
+pub fn mark(txn: &mut Txn<'_>, id: SessionId) -> Result<(), LogError> {
+    let head = load::<Head>(txn, &Key::head(id))?;
+    if head.is_some_and(|head| matches!(head.state, State::Hidden | State::Trunk)) {
+        txn.put(Key::work(id), &Mark {});
+    }
+    Ok(())
+}
+
+/// Works on marked sessions with about `limit` removals. Returns whether any are left.
+///
+/// # Errors
+/// The storage's.
+pub fn work(txn: &mut Txn<'_>, limit: usize) -> Result<bool, LogError> {
+    let mut left = limit;
+    while let Some((key, _)) = txn.scan(&KeyRange::space(Space::Work), 1)?.pop() {
+        let id = key
+            .session()
+            .ok_or_else(|| LogError::Corrupt(format!("{key:?} names no session")))?;
+        let removed = step(txn, id, left)?;
+        left = left.saturating_sub(removed + 1);
+        if left == 0 {
+            return Ok(txn.scan(&KeyRange::space(Space::Work), 1)?.pop().is_some());
+        }
+    }
+    Ok(false)
+}
+
+/// Does at most `limit` removals for one marked session; takes the mark away when it is done.
+/// Returns the number of removals.
+fn step(txn: &mut Txn<'_>, id: SessionId, limit: usize) -> Result<usize, LogError> {
+    let head = load::<Head>(txn, &Key::head(id))?;
+    let Some(head) = head.filter(|head| matches!(head.state, State::Hidden | State::Trunk)) else {
+        txn.remove(Key::work(id));
+        return Ok(0);
+    };
+    let any = |txn: &Txn<'_>, bond| {
+        txn.scan(&KeyRange::edges(id, bond), 1)
+            .map(|e| !e.is_empty())
+    };
+    if any(txn, EdgeKind::Continues)? {
+        txn.remove(Key::work(id));
+        return Ok(0);
+    }
+    match (any(txn, EdgeKind::Shares)?, head.state) {
+        (true, State::Trunk) => {
+            txn.remove(Key::work(id));
+            Ok(0)
+        }
+        (true, _) => reroot(txn, id, head, limit),
+        (false, _) => erase(txn, id, &head, limit),
+    }
+}
+
+/// Keeps only what forks share of a session.
+fn reroot(
+    txn: &mut Txn<'_>,
+    id: SessionId,
+    mut head: Head,
+    limit: usize,
+) -> Result<usize, LogError> {
+    let kept = shared_events(txn, id)?.min(head.events);
+    let mut removed = txn.remove_range(&KeyRange::session(Space::Body, id), limit)?;
+    removed += txn.remove_range(&KeyRange::events_from(id, kept), limit - removed)?;
+    if removed == limit {
+        return Ok(removed);
+    }
+    let (payloads, first, more) = load_packs(txn, id, kept)?;
+    if more {
+        let together = event_batch::pack(&payloads[first as usize..]);
+        txn.remove_range(&KeyRange::pack(id, first), usize::MAX)?;
+        txn.create_parts(&together, |part| Key::event(id, first, part), 0, false);
+    }
+    head.events = kept;
+    head.bytes = payloads
+        .iter()
+        .map(|payload| payload.bytes.len() as u64)
+        .sum();
+    head.chain = hash_chain::over(&payloads);
+    head.tokens = count_tokens(&payloads)?;
+    let rerooted = Event::Rerooted(Rerooted { kept_events: kept });
+    lifecycle::push_events(txn, id, &mut head, &EventBatch::of(&[rerooted]));
+    head.response = None;
+    lifecycle::stop_continuing(txn, id, &mut head)?;
+    head.state = State::Trunk;
+    txn.put(Key::head(id), &head);
+    txn.remove(Key::work(id));
+    Ok(removed)
+}
+
+fn count_tokens(payloads: &[Payload]) -> Result<u64, LogError> {
+    let counts = payloads
+        .iter()
+        .map(|payload| Event::decode(payload).map(|e| e.token_count()));
+    counts
+        .sum::<Result<u64, _>>()
+        .map_err(|damage| LogError::Corrupt(damage.to_string()))
+}
+
+/// The largest number of a session's events that a fork shares.
+fn shared_events(txn: &Txn<'_>, id: SessionId) -> Result<u64, LogError> {
+    let mut range = KeyRange::edges(id, EdgeKind::Shares);
+    let mut most = 0;
+    loop {
+        let page = txn.scan(&range, SCAN_PAGE_ENTRIES)?;
+        for (key, value) in &page {
+            most = most.max(open_record::<Edge>(key, value)?.shares_events.unwrap_or(0));
+        }
+        match page.last() {
+            Some((last, _)) if page.len() == SCAN_PAGE_ENTRIES => range = range.after(last),
+            _ => return Ok(most),
+        }
+    }
+}
+
+/// Removes a session that nothing needs, and looks at what it needed.
+fn erase(txn: &mut Txn<'_>, id: SessionId, head: &Head, limit: usize) -> Result<usize, LogError> {
+    let mut removed = 0;
+    for space in [Space::Body, Space::Flat, Space::Event] {
+        removed += txn.remove_range(&KeyRange::session(space, id), limit - removed)?;
+    }
+    if removed == limit {
+        return Ok(removed);
+    }
+    for (parent, bond) in [
+        (head.continues, EdgeKind::Continues),
+        (head.fork.map(|point| point.parent), EdgeKind::Shares),
+    ] {
+        let Some(parent) = parent else { continue };
+        txn.remove(Key::edge(parent, bond, id));
+        mark(txn, parent)?;
+    }
+    txn.remove(Key::head(id));
+    txn.remove(Key::work(id));
+    txn.totals.sessions = txn.totals.sessions.saturating_sub(1);
+    Ok(removed + 4)
+}

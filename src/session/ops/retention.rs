@@ -1,0 +1,206 @@
+//! Optional bounds on what is kept, enforced in the order of the log.
+
+use super::{
+    super::{
+        error::LogError,
+        format::record::{Head, Place, load, open_record},
+        key::{Key, KeyRange, Space},
+        store::ReadStore,
+        txn::Txn,
+    },
+    gc,
+};
+
+/// How much is kept and for how long; the default is everything, for ever, except sessions that
+/// stored nothing, which stay for a day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetentionLimits {
+    /// Visible responses; `Some(0)` turns the keeping of responses off.
+    pub max_entries: Option<u64>,
+    /// Bytes of visible responses; `Some(0)` drops each response as soon as it is stored.
+    pub max_bytes: Option<u64>,
+    /// Age of visible responses, counted from when they were stored.
+    pub ttl_ms: Option<i64>,
+    /// Age of sessions without a stored response.
+    pub unstored_retention_ms: Option<i64>,
+}
+
+impl Default for RetentionLimits {
+    fn default() -> Self {
+        Self::from_flags(None, None, None, 24 * 60 * 60)
+    }
+}
+
+impl RetentionLimits {
+    /// Bounds as the command line gives them: unset is unlimited, a lifetime of 0 as well.
+    pub fn from_flags(
+        max_entries: Option<u64>,
+        max_bytes: Option<u64>,
+        ttl_secs: Option<u64>,
+        unstored_retention_secs: u64,
+    ) -> Self {
+        let lifetime_ms = |secs: u64| {
+            let ms = i64::try_from(secs.saturating_mul(1000)).unwrap_or(i64::MAX);
+            (ms > 0).then_some(ms)
+        };
+        Self {
+            max_entries,
+            max_bytes,
+            ttl_ms: ttl_secs.and_then(lifetime_ms),
+            unstored_retention_ms: lifetime_ms(unstored_retention_secs),
+        }
+    }
+
+    /// Whether responses are not kept at all.
+    pub fn persistence_disabled(&self) -> bool {
+        self.max_entries == Some(0)
+    }
+
+    /// The shortest of the lifetimes, in milliseconds: nothing that is stored from now on outlives
+    /// its time before that.
+    pub fn shortest_lifetime_ms(&self) -> Option<i64> {
+        let lifetimes = [self.ttl_ms, self.unstored_retention_ms];
+        lifetimes.into_iter().flatten().min()
+    }
+
+    /// Whether a response stored at `at_ms` has outlived its time.
+    pub fn is_expired(&self, at_ms: i64, now_ms: i64) -> bool {
+        outlived(self.ttl_ms, at_ms, now_ms)
+    }
+}
+
+fn outlived(lifetime_ms: Option<i64>, at_ms: i64, now_ms: i64) -> bool {
+    lifetime_ms.is_some_and(|lifetime| now_ms.saturating_sub(at_ms) >= lifetime)
+}
+
+/// When the oldest response or unstored session outlives its time, in milliseconds since 1970.
+///
+/// # Errors
+/// The storage's.
+pub fn next_expiry_ms(
+    read: &impl ReadStore,
+    bounds: &RetentionLimits,
+) -> Result<Option<i64>, LogError> {
+    let kept = !bounds.persistence_disabled();
+    let lifetimes = [
+        (Space::Order, bounds.ttl_ms.filter(|_| kept)),
+        (Space::Unstored, bounds.unstored_retention_ms),
+    ];
+    let mut next: Option<i64> = None;
+    for (space, lifetime_ms) in lifetimes {
+        let Some(lifetime_ms) = lifetime_ms else {
+            continue;
+        };
+        if let Some(place) = oldest(read, space)? {
+            let ends_ms = place.at_ms.saturating_add(lifetime_ms);
+            next = Some(next.map_or(ends_ms, |next| next.min(ends_ms)));
+        }
+    }
+    Ok(next)
+}
+
+/// Drops at most `limit` of what exceeds the bounds. Returns whether more is left to drop.
+///
+/// A dropped response that a stored one continues stays for that one, and no longer counts.
+///
+/// # Errors
+/// The storage's.
+pub fn enforce(
+    txn: &mut Txn<'_>,
+    bounds: &RetentionLimits,
+    now_ms: i64,
+    limit: usize,
+) -> Result<bool, LogError> {
+    for _ in 0..limit {
+        if !drop_oldest_response(txn, bounds, now_ms)?
+            && !drop_oldest_unstored(txn, bounds, now_ms)?
+        {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn oldest(read: &impl ReadStore, space: Space) -> Result<Option<Place>, LogError> {
+    let first = read.scan(&KeyRange::space(space), 1)?.pop();
+    Ok(first
+        .map(|(key, value)| open_record(&key, &value))
+        .transpose()?)
+}
+
+fn drop_oldest_response(
+    txn: &mut Txn<'_>,
+    bounds: &RetentionLimits,
+    now_ms: i64,
+) -> Result<bool, LogError> {
+    if bounds.persistence_disabled() {
+        return Ok(false);
+    }
+    let exceeded = bounds
+        .max_entries
+        .is_some_and(|max| txn.totals.responses > max)
+        || bounds
+            .max_bytes
+            .is_some_and(|max| txn.totals.response_bytes > max);
+    if !exceeded && bounds.ttl_ms.is_none() {
+        return Ok(false);
+    }
+    let Some(place) = oldest(txn, Space::Order)? else {
+        return Ok(false);
+    };
+    if !exceeded && !bounds.is_expired(place.at_ms, now_ms) {
+        return Ok(false);
+    }
+    let head = load::<Head>(txn, &Key::head(place.session))?.ok_or_else(|| {
+        LogError::Corrupt(format!(
+            "response {} is listed but has no session",
+            place.session
+        ))
+    })?;
+    gc::delete(txn, place.session, head);
+    Ok(true)
+}
+
+fn drop_oldest_unstored(
+    txn: &mut Txn<'_>,
+    bounds: &RetentionLimits,
+    now_ms: i64,
+) -> Result<bool, LogError> {
+    if bounds.unstored_retention_ms.is_none() {
+        return Ok(false);
+    }
+    let Some(place) = oldest(txn, Space::Unstored)? else {
+        return Ok(false);
+    };
+    if !outlived(bounds.unstored_retention_ms, place.at_ms, now_ms) {
+        return Ok(false);
+    }
+    gc::release_unstored(txn, place.session)?;
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeros_mean_what_the_flags_say() {
+        let bounds = RetentionLimits::from_flags(Some(0), Some(0), Some(0), 0);
+        assert!(bounds.persistence_disabled());
+        assert_eq!(bounds.max_bytes, Some(0));
+        assert_eq!((bounds.ttl_ms, bounds.unstored_retention_ms), (None, None));
+        assert!(!RetentionLimits::default().persistence_disabled());
+        assert_eq!(
+            RetentionLimits::default().unstored_retention_ms,
+            Some(86_400_000)
+        );
+    }
+
+    #[test]
+    fn a_clock_that_steps_back_lets_nothing_expire() {
+        let bounds = RetentionLimits::from_flags(None, None, Some(1), 0);
+        assert!(!bounds.is_expired(10_000, 500));
+        assert!(!bounds.is_expired(10_000, 10_999));
+        assert!(bounds.is_expired(10_000, 11_000));
+    }
+}

@@ -1,0 +1,78 @@
+//! A storage in memory: nothing survives the process.
+
+use std::{
+    collections::BTreeMap,
+    sync::{PoisonError, RwLock},
+};
+
+use super::{
+    super::key::{Key, KeyRange},
+    Batch, Storage, StorageError, Value,
+};
+
+/// Keeps everything in an ordered map.
+#[derive(Debug, Default)]
+pub struct MemoryStorage {
+    entries: RwLock<BTreeMap<Key, Value>>,
+}
+
+impl MemoryStorage {
+    /// A storage that already holds these entries.
+    pub fn holding(entries: BTreeMap<Key, Value>) -> Self {
+        Self {
+            entries: RwLock::new(entries),
+        }
+    }
+
+    /// A copy of everything.
+    pub fn entries(&self) -> BTreeMap<Key, Value> {
+        self.entries
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+impl Storage for MemoryStorage {
+    fn id(&self) -> [u8; 16] {
+        *b"stemma in memory"
+    }
+
+    fn get(&self, key: &Key) -> Result<Option<Value>, StorageError> {
+        Ok(self
+            .entries
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(key)
+            .cloned())
+    }
+
+    fn scan(&self, range: &KeyRange, limit: usize) -> Result<Vec<(Key, Value)>, StorageError> {
+        let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
+        let found = entries
+            .range(range.start.clone()..range.end.clone())
+            .take(limit);
+        Ok(found
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect())
+    }
+
+    fn commit(&self, batch: &Batch) -> Result<(), StorageError> {
+        let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
+        for (key, value) in &batch.writes {
+            match value {
+                Some(value) => entries.insert(key.clone(), value.clone()),
+                None => entries.remove(key),
+            };
+        }
+        Ok(())
+    }
+
+    fn recover(&self) -> Result<(), StorageError> {
+        Ok(())
+    }
+
+    fn close(&self) -> Result<(), StorageError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,208 @@
+//! Sled's own log file, looked at without sled and without changing it.
+//!
+//! On opening, sled replays the segments written since its last summary of the file. Where a
+//! message in one of them cannot be read, it skips the rest of the segment, or drops all later ones
+//! and overwrites them with zeros. So damage there is looked for first. Layout of version 0.34:
+//! segments of 512 KiB, each with a header of 20 bytes (crc32, position in the log, stable position;
+//! complemented), then messages: crc32, kind, and three variable-length numbers (length, segment
+//! number, page), then the body. What follows the last message of the log may be anything.
+
+use std::{fs, fs::File, os::unix::fs::FileExt, path::Path};
+
+use super::files;
+use crate::session::store::StorageError;
+
+const SEGMENT_LEN_BYTES: u64 = 512 << 10;
+const SEGMENT_HEADER_LEN_BYTES: usize = 20;
+/// No message begins closer to the end of a segment.
+const MESSAGE_HEADER_LEN_MAX_BYTES: usize = 32;
+const KIND_UNWRITTEN: u8 = 0;
+const KIND_CAP: u8 = 2;
+const KIND_LAST: u8 = 11;
+
+/// What the file looks like.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Examined {
+    /// Position in the log after its last message.
+    pub(super) end: u64,
+    /// What cannot be as sled left it, if anything.
+    pub(super) damage: Option<String>,
+}
+
+/// Examines the part of the file that sled will replay.
+pub(super) fn examine(engine_dir: &Path) -> Result<Examined, StorageError> {
+    let path = engine_dir.join("db");
+    let file = File::open(&path).map_err(files::failed("opening", &path))?;
+    let replayed_from = summary_position(engine_dir)? / SEGMENT_LEN_BYTES * SEGMENT_LEN_BYTES;
+    let (mut segments, mut damage) = segment_headers(&file, &path)?;
+    segments.retain(|segment| segment.position >= replayed_from);
+    segments.sort_by_key(|segment| segment.position);
+    let mut end = replayed_from;
+    let last = segments.len().saturating_sub(1);
+    for (index, segment) in segments.iter().enumerate() {
+        let bytes = read_at(&file, segment.offset, SEGMENT_LEN_BYTES as usize, &path)?;
+        let walked = walk(&bytes, segment.position / SEGMENT_LEN_BYTES);
+        end = segment.position + walked.len as u64;
+        let cut_short = !walked.full && (index < last || goes_on(&bytes, segment, walked.len));
+        if cut_short && damage.is_none() {
+            let at = segment.offset + walked.len as u64;
+            damage = Some(format!("{} is damaged at byte {at}", path.display()));
+        }
+    }
+    Ok(Examined { end, damage })
+}
+
+/// The log position up to which the newest summary covers the file; 0 without one.
+fn summary_position(engine_dir: &Path) -> Result<u64, StorageError> {
+    let mut newest = 0;
+    for entry in fs::read_dir(engine_dir).map_err(files::failed("listing", engine_dir))? {
+        let name = entry
+            .map_err(files::failed("listing", engine_dir))?
+            .file_name();
+        let position = name.to_str().and_then(|name| name.strip_prefix("snap."));
+        let position = position.and_then(|digits| u64::from_str_radix(digits, 16).ok());
+        newest = newest.max(position.unwrap_or(0));
+    }
+    Ok(newest)
+}
+
+struct Segment {
+    /// Where it lies in the file.
+    offset: u64,
+    /// Where it begins in the log.
+    position: u64,
+}
+
+/// The segments with a good header, and a sentence on the first with a bad one.
+fn segment_headers(
+    file: &File,
+    path: &Path,
+) -> Result<(Vec<Segment>, Option<String>), StorageError> {
+    let len = file
+        .metadata()
+        .map_err(files::failed("asking for", path))?
+        .len();
+    let mut segments = Vec::new();
+    let mut damage = None;
+    for offset in (0..len).step_by(SEGMENT_LEN_BYTES as usize) {
+        let header = read_at(file, offset, SEGMENT_HEADER_LEN_BYTES, path)?;
+        match parse_segment_header(&header) {
+            Some(position) => segments.push(Segment { offset, position }),
+            None if header.iter().all(|byte| *byte == 0) => {}
+            None => {
+                damage.get_or_insert(format!(
+                    "{} is damaged at byte {offset}: no segment begins there",
+                    path.display()
+                ));
+            }
+        }
+    }
+    Ok((segments, damage))
+}
+
+fn parse_segment_header(header: &[u8]) -> Option<u64> {
+    let (crc, rest) = header.split_at_checked(4)?;
+    let crc = u32::from_le_bytes(crc.try_into().ok()?) ^ u32::MAX;
+    if rest.len() != SEGMENT_HEADER_LEN_BYTES - 4 || crc32fast::hash(rest) != crc {
+        return None;
+    }
+    let position = i64::from_le_bytes(rest[..8].try_into().ok()?) ^ i64::MAX;
+    let position = u64::try_from(position).ok()?;
+    position
+        .is_multiple_of(SEGMENT_LEN_BYTES)
+        .then_some(position)
+}
+
+/// As many bytes as there are, up to `len`.
+fn read_at(file: &File, offset: u64, len: usize, path: &Path) -> Result<Vec<u8>, StorageError> {
+    let mut bytes = vec![0; len];
+    let mut filled = 0;
+    while filled < len {
+        let read = file.read_at(&mut bytes[filled..], offset + filled as u64);
+        match read.map_err(files::failed("reading", path))? {
+            0 => break,
+            count => filled += count,
+        }
+    }
+    bytes.truncate(filled);
+    Ok(bytes)
+}
+
+struct Walked {
+    /// Length of the header and the whole messages after it.
+    len: usize,
+    /// Whether nothing more fits.
+    full: bool,
+}
+
+/// Follows the messages of a segment until one cannot be read.
+fn walk(segment: &[u8], number: u64) -> Walked {
+    let mut len = SEGMENT_HEADER_LEN_BYTES;
+    let last_start = SEGMENT_LEN_BYTES as usize - MESSAGE_HEADER_LEN_MAX_BYTES;
+    while len <= last_start {
+        match parse_message(segment.get(len..).unwrap_or_default(), number) {
+            Some((message_len, kind)) => {
+                len += message_len;
+                if kind == KIND_CAP {
+                    return Walked { len, full: true };
+                }
+            }
+            None => return Walked { len, full: false },
+        }
+    }
+    Walked { len, full: true }
+}
+
+/// Length and kind of the whole, undamaged message of segment `number` at the start of `bytes`.
+fn parse_message(bytes: &[u8], number: u64) -> Option<(usize, u8)> {
+    let stored = u32::from_le_bytes(bytes.get(..4)?.try_into().ok()?);
+    let kind = *bytes.get(4)?;
+    if kind == KIND_UNWRITTEN || kind > KIND_LAST {
+        return None;
+    }
+    let mut header_len = 5;
+    let mut numbers = [0; 3];
+    for value in &mut numbers {
+        let (parsed, len) = parse_number(bytes.get(header_len..)?)?;
+        *value = parsed;
+        header_len += len;
+    }
+    let [body_len, segment_number, _page] = numbers;
+    if segment_number != number {
+        return None;
+    }
+    let end = header_len.checked_add(usize::try_from(body_len).ok()?)?;
+    let body = bytes.get(header_len..end)?;
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(body);
+    hasher.update(&bytes[4..header_len]);
+    (hasher.finalize() ^ u32::MAX == stored).then_some((end, kind))
+}
+
+fn parse_number(bytes: &[u8]) -> Option<(u64, usize)> {
+    let first = *bytes.first()?;
+    let byte = |index: usize| bytes.get(index).map(|byte| u64::from(*byte));
+    Some(match first {
+        0..=240 => (u64::from(first), 1),
+        241..=248 => (240 + 256 * (u64::from(first) - 241) + byte(1)?, 2),
+        249 => (2288 + 256 * byte(1)? + byte(2)?, 3),
+        longer => {
+            let len = usize::from(longer) - 247;
+            let digits = bytes.get(1..=len)?;
+            (
+                digits
+                    .iter()
+                    .rev()
+                    .fold(0, |sum, digit| sum << 8 | u64::from(*digit)),
+                len + 1,
+            )
+        }
+    })
+}
+
+/// Whether a message of the same segment can be read anywhere after the place where the walk
+/// ended: then the log did not end there.
+fn goes_on(bytes: &[u8], segment: &Segment, from: usize) -> bool {
+    let number = segment.position / SEGMENT_LEN_BYTES;
+    (from + 1..bytes.len()).any(|at| parse_message(&bytes[at..], number).is_some())
+}

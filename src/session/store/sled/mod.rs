@@ -1,0 +1,414 @@
+//! The storage over sled 0.34: the only place that knows which engine keeps the bytes.
+//!
+//! Measured rules, without which that engine loses acknowledged data: on Linux its flush does not sync, so
+//! what it calls there is replaced by what does; no value exceeds 4 KiB, as larger ones
+//! land in files that are never synced; nothing is accepted after a failed sync; what the store
+//! must hold is stated outside of it and compared before the engine touches a file, because it
+//! rewrites a damaged one when opening it; and its panics are caught.
+
+mod db;
+#[cfg(target_os = "linux")]
+mod fdatasync_shim;
+mod files;
+mod log_check;
+mod manifest;
+mod open;
+
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+    sync::{
+        Mutex, MutexGuard, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+};
+
+use super::{
+    super::{
+        format::{
+            migrate::FORMAT_VERSION,
+            record::{Manifest, load},
+        },
+        key::{Key, KeyRange},
+    },
+    Batch, ReadStore, Storage, StorageError, Totals, Value,
+};
+use db::Db;
+use manifest::ManifestFile;
+
+/// How a store is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SledOptions {
+    /// Memory for pages of the tree, in bytes.
+    pub cache_bytes: u64,
+}
+
+impl Default for SledOptions {
+    fn default() -> Self {
+        Self {
+            cache_bytes: 128 << 20,
+        }
+    }
+}
+
+/// A store in a folder, for this process alone.
+pub struct SledStorage {
+    paths: Paths,
+    options: SledOptions,
+    store: [u8; 16],
+    engine: RwLock<Db>,
+    writer: Mutex<Writer>,
+    effort: Counters,
+    lock: File,
+}
+
+/// What writing has cost so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Effort {
+    /// Commits that became durable.
+    pub commits: u64,
+    /// Times that the engine was told to make its buffers durable.
+    pub flushes: u64,
+    /// Files synced; the engine's once for each flush, though it syncs it for each of its buffers.
+    pub syncs: u64,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    commits: AtomicU64,
+    flushes: AtomicU64,
+    syncs: AtomicU64,
+}
+
+/// Where the parts of a store lie.
+#[derive(Debug, Clone)]
+struct Paths {
+    dir: PathBuf,
+}
+
+impl Paths {
+    /// What a backup has to hold.
+    fn store(&self) -> PathBuf {
+        self.dir.join("store")
+    }
+
+    /// Sled's folder.
+    fn engine(&self) -> PathBuf {
+        self.store().join("log")
+    }
+
+    /// Sled's file.
+    fn db(&self) -> PathBuf {
+        self.engine().join("db")
+    }
+
+    fn manifest(&self) -> PathBuf {
+        self.store().join("manifest")
+    }
+
+    /// Space to fall back on when the disk is full.
+    fn reserve(&self) -> PathBuf {
+        self.store().join("reserve")
+    }
+
+    fn lock(&self) -> PathBuf {
+        self.dir.join("lock")
+    }
+
+    /// A store that is being made.
+    fn unfinished(&self) -> PathBuf {
+        self.dir.join("store.new")
+    }
+
+    /// A store that was replaced.
+    fn replaced(&self) -> PathBuf {
+        self.dir.join("store.old")
+    }
+
+    /// A folder with a store that is to replace this one.
+    fn replacement(&self) -> PathBuf {
+        self.dir.join("replacement")
+    }
+
+    /// A copy on which a doubtful opening is tried.
+    fn trial(&self) -> PathBuf {
+        self.dir.join("rehearsal")
+    }
+}
+
+/// What only the writer touches.
+struct Writer {
+    /// Sled's file through a handle of our own, to sync it.
+    db: File,
+    manifest: ManifestFile,
+    /// The last durable commit.
+    durable: Totals,
+    state: WriterState,
+}
+
+enum WriterState {
+    Good,
+    /// Recoverable.
+    Full(String),
+    /// For good.
+    Failed(String),
+}
+
+impl SledStorage {
+    /// Opens the store in `dir`, or makes one there.
+    ///
+    /// # Errors
+    /// [`StorageError::Refused`] with a sentence if another process uses it, if a newer program
+    /// wrote it, or if it does not hold what its manifest says.
+    pub fn open(dir: &Path, options: &SledOptions) -> Result<Self, StorageError> {
+        open::open(dir, options)
+    }
+
+    /// A folder for a store that is to replace this one; the next opening removes it if it did not.
+    ///
+    /// # Errors
+    /// From removing what an earlier attempt left.
+    pub fn begin_replacement(&self) -> Result<PathBuf, StorageError> {
+        let beside = self.paths.replacement();
+        files::remove_tree(&beside)?;
+        Ok(beside)
+    }
+
+    /// Closes this store and puts the one in the replacement folder in its place, durably. A crash
+    /// on the way leaves either.
+    ///
+    /// # Errors
+    /// From closing, renaming and removing.
+    pub fn replace(self) -> Result<(), StorageError> {
+        self.close()?;
+        let new = Paths {
+            dir: self.paths.replacement(),
+        };
+        files::rename_dir(&self.paths.store(), &self.paths.replaced())?;
+        files::rename_dir(&new.store(), &self.paths.store())?;
+        files::sync_dir(&self.paths.dir)?;
+        files::remove_tree(&self.paths.replaced())?;
+        files::remove_tree(&new.dir)
+    }
+
+    /// What commits have cost since the store was opened.
+    pub fn effort(&self) -> Effort {
+        Effort {
+            commits: self.effort.commits.load(Ordering::Relaxed),
+            flushes: self.effort.flushes.load(Ordering::Relaxed),
+            syncs: self.effort.syncs.load(Ordering::Relaxed),
+        }
+    }
+
+    fn writer(&self) -> MutexGuard<'_, Writer> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read<T>(
+        &self,
+        read: impl FnOnce(&Db) -> Result<T, StorageError>,
+    ) -> Result<T, StorageError> {
+        read(&self.engine.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn try_commit(&self, writer: &mut Writer, batch: &Batch) -> Result<(), StorageError> {
+        writer.state_durable(false, &self.paths)?;
+        // The manifest states what is durable already, so it need not wait for the engine.
+        let (manifest, durable) = (&writer.manifest, writer.durable.commit);
+        let sync = |file: &dyn Fn() -> Result<(), StorageError>| {
+            self.effort.syncs.fetch_add(1, Ordering::Relaxed);
+            file()
+        };
+        thread::scope(|scope| {
+            let stated = scope.spawn(|| sync(&|| manifest.sync()));
+            self.effort.flushes.fetch_add(1, Ordering::Relaxed);
+            let written = sync(&|| self.read(|engine| engine.write(&batch.writes)));
+            if let Err(StorageError::Failed(_)) = written {
+                self.keep_readable(durable);
+            }
+            written?;
+            stated
+                .join()
+                .unwrap_or_else(|_| Err(StorageError::Failed("the sync panicked".into())))
+        })
+    }
+
+    /// Makes the engine readable again after its disk was full.
+    fn fall_back(&self, writer: &mut Writer) -> Result<(), StorageError> {
+        files::give_up_reserve(&self.paths.reserve())?;
+        self.reopen(writer)
+    }
+
+    /// After a failed write the engine refuses reads of every page that the write had changed, and
+    /// those may be all. Opened again it does not. No commit follows, and readers still get the values
+    /// from before the write.
+    fn keep_readable(&self, durable: u64) {
+        let mut engine = self.engine.write().unwrap_or_else(PoisonError::into_inner);
+        engine.shut();
+        let opened = Db::open(&self.paths.engine(), self.options.cache_bytes);
+        match opened.and_then(|opened| {
+            found_commit(&opened, durable)?;
+            Ok(opened)
+        }) {
+            Ok(opened) => *engine = opened,
+            Err(error) => tracing::error!(%error, "opening the session log again for reading"),
+        }
+    }
+
+    /// Closes the engine and opens it again over the same file.
+    fn reopen(&self, writer: &mut Writer) -> Result<(), StorageError> {
+        let mut engine = self.engine.write().unwrap_or_else(PoisonError::into_inner);
+        engine.shut();
+        writer.sync(&self.paths)?;
+        *engine = Db::open(&self.paths.engine(), self.options.cache_bytes)?;
+        let found = found_commit(&engine, writer.durable.commit)?;
+        engine.flush()?;
+        files::settle_tree(&self.paths.engine())?;
+        writer.durable = found;
+        Ok(())
+    }
+}
+
+/// The totals in an engine that was opened again: of the commit that was durable, or of the one
+/// after it, which then was written in whole.
+fn found_commit(engine: &Db, durable: u64) -> Result<Totals, StorageError> {
+    let found = load::<Totals>(&Opened(engine), &Key::totals())?.unwrap_or_default();
+    if found.commit != durable && found.commit != durable + 1 {
+        return Err(StorageError::Failed(format!(
+            "opened again, the log ends with commit {} where {durable} was durable",
+            found.commit
+        )));
+    }
+    Ok(found)
+}
+
+impl Writer {
+    /// States the last durable commit in the manifest, without syncing that.
+    fn state_durable(&mut self, closed: bool, paths: &Paths) -> Result<(), StorageError> {
+        let len = self
+            .db
+            .metadata()
+            .map_err(files::failed("asking for", &paths.db()))?
+            .len();
+        let statement = Manifest {
+            version: FORMAT_VERSION,
+            totals: self.durable,
+            db_len_bytes: len,
+            log_end: if closed {
+                log_check::examine(&paths.engine())?.end
+            } else {
+                0
+            },
+            closed,
+            ..self.manifest.current
+        };
+        self.manifest.state(statement)
+    }
+
+    /// Makes all that was written durable.
+    fn sync(&self, paths: &Paths) -> Result<(), StorageError> {
+        sync_db(&self.db, paths)?;
+        self.manifest.sync()
+    }
+}
+
+/// Makes durable what the engine wrote, whatever it was.
+fn sync_db(db: &File, paths: &Paths) -> Result<(), StorageError> {
+    // An error here may have dropped dirty pages, whatever its kind: no retry can tell.
+    db.sync_data()
+        .map_err(|error| StorageError::Failed(format!("syncing {}: {error}", paths.db().display())))
+}
+
+impl Storage for SledStorage {
+    fn id(&self) -> [u8; 16] {
+        self.store
+    }
+
+    fn get(&self, key: &Key) -> Result<Option<Value>, StorageError> {
+        self.read(|engine| engine.get(key))
+    }
+
+    fn scan(&self, range: &KeyRange, limit: usize) -> Result<Vec<(Key, Value)>, StorageError> {
+        self.read(|engine| engine.scan(range, limit))
+    }
+
+    fn commit(&self, batch: &Batch) -> Result<(), StorageError> {
+        let mut writer = self.writer();
+        match &writer.state {
+            WriterState::Good => {}
+            WriterState::Full(why) => return Err(StorageError::Full(why.clone())),
+            WriterState::Failed(why) => return Err(StorageError::Failed(why.clone())),
+        }
+        let committed = self.try_commit(&mut writer, batch);
+        match &committed {
+            Ok(()) => {
+                writer.durable = batch.totals;
+                self.effort.commits.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(StorageError::Full(why)) => {
+                writer.state = WriterState::Full(why.clone());
+                // The engine refuses some reads after a failed write, too.
+                if let Err(error) = self.fall_back(&mut writer) {
+                    tracing::error!(%error, "opening the session log again on a full disk");
+                }
+            }
+            Err(error) => writer.state = WriterState::Failed(error.to_string()),
+        }
+        committed
+    }
+
+    fn recover(&self) -> Result<(), StorageError> {
+        let mut writer = self.writer();
+        match &writer.state {
+            WriterState::Good => return Ok(()),
+            WriterState::Failed(why) => return Err(StorageError::Failed(why.clone())),
+            WriterState::Full(_) => files::keep_reserve(&self.paths.reserve())?,
+        }
+        let back = match self.read(Db::flush) {
+            Ok(()) => Ok(()),
+            Err(_) => self.reopen(&mut writer),
+        };
+        writer.state = match &back {
+            Ok(()) => WriterState::Good,
+            Err(StorageError::Full(why)) => WriterState::Full(why.clone()),
+            Err(error) => WriterState::Failed(error.to_string()),
+        };
+        back
+    }
+
+    fn close(&self) -> Result<(), StorageError> {
+        let mut writer = self.writer();
+        if let WriterState::Failed(why) | WriterState::Full(why) = &writer.state {
+            return Err(StorageError::Failed(why.clone()));
+        }
+        let flushed = self.read(Db::flush);
+        self.engine
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .shut();
+        let closed = flushed
+            .and_then(|()| writer.sync(&self.paths))
+            .and_then(|()| writer.state_durable(true, &self.paths))
+            .and_then(|()| writer.manifest.sync());
+        writer.state = WriterState::Failed("the store is closed".into());
+        // Whoever still holds the store reads nothing any more; another may open it.
+        if let Err(error) = self.lock.unlock() {
+            tracing::warn!(%error, "the folder of the session log stays locked until the process ends");
+        }
+        closed
+    }
+}
+
+/// Reads an engine that is not in use yet.
+struct Opened<'a>(&'a Db);
+
+impl ReadStore for Opened<'_> {
+    fn get(&self, key: &Key) -> Result<Option<Value>, StorageError> {
+        self.0.get(key)
+    }
+
+    fn scan(&self, range: &KeyRange, limit: usize) -> Result<Vec<(Key, Value)>, StorageError> {
+        self.0.scan(range, limit)
+    }
+}

@@ -1,0 +1,4 @@
+//! Tests of the whole session log.
+
+#[cfg(test)]
+mod random;

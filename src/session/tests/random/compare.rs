@@ -1,0 +1,134 @@
+//! The log compared with the model.
+
+use super::run::{History, RETENTION_SECS};
+use crate::session::{
+    Access, LogError,
+    admin::verify::verify,
+    format::migrate::{Direct, totals},
+};
+
+impl History {
+    pub(super) fn compare(&mut self) {
+        if let Err(error) = self.wait(self.log.settle()) {
+            self.after_a_failure(&error, None);
+            assert_eq!(self.wait(self.log.settle()), Ok(()));
+        }
+        self.model.sweep(RETENTION_SECS as i64 * 1_000);
+        self.enforce_bounds();
+        self.model.settle();
+        let report = verify(&Direct(&*self.storage)).unwrap();
+        assert_eq!(report.findings, [""; 0]);
+        self.compare_responses();
+        self.compare_listing();
+    }
+
+    /// Whether responses are dropped without being deleted.
+    pub(super) fn bounds_drop(&self) -> bool {
+        let bounds = &self.bounds;
+        bounds.max_entries.is_some() || bounds.max_bytes.is_some() || bounds.ttl_ms.is_some()
+    }
+
+    /// Drops from the model what the log must have dropped, or may have: the oldest.
+    fn enforce_bounds(&mut self) {
+        // What was dropped before a restart stays so, but nothing is before the time is told.
+        let Some(told_ms) = self.model.told_ms else {
+            return;
+        };
+        let totals = totals(&Direct(&*self.storage)).unwrap();
+        if let Some(max) = self.bounds.max_bytes {
+            assert!(totals.response_bytes <= max, "{totals:?}");
+            // How many bytes a response counts for is not the model's business.
+            let kept = totals.responses as usize;
+            let dropped = self.model.order.len() - kept;
+            let first = self.model.order.get(dropped).copied();
+            self.model.drop_before(first.as_ref());
+        }
+        while let Some(oldest) = self.model.order.first().copied() {
+            let max = self.bounds.max_entries.unwrap_or(u64::MAX);
+            let ended_at_ms = self.model.sessions[&oldest].ended_at_ms;
+            let exceeded = self.model.order.len() as u64 > max;
+            if !exceeded && !self.bounds.is_expired(ended_at_ms, told_ms) {
+                return;
+            }
+            self.model.release(oldest);
+        }
+    }
+
+    pub(super) fn compare_responses(&self) {
+        for id in &self.model.order {
+            if self.has_expired(*id) {
+                let found = self.log.response(&Access::All, *id);
+                assert_eq!(found, Err(LogError::NotFound));
+                continue;
+            }
+            let session = &self.model.sessions[id];
+            let owner = Access::Owned(session.owner.clone());
+            let found = self.log.response(&owner, *id).unwrap();
+            assert_eq!(found.body, session.body);
+            assert_eq!(self.log.input_items(&owner, *id).unwrap(), session.items);
+            let continuation = self.log.continuation(&owner, *id).unwrap();
+            assert_eq!(continuation.tokens, self.model.tokens(continuation.fork));
+            let history = self.log.history(*id).unwrap();
+            let mut expected = Vec::new();
+            let mut at = Some(*id);
+            while let Some(id) = at {
+                expected.push(id);
+                at = self.model.sessions[&id].continues;
+            }
+            let ids: Vec<_> = history.iter().rev().map(|turn| turn.id).collect();
+            assert_eq!(ids, expected);
+            let own = self.log.turn_delta(&owner, *id).unwrap();
+            let shared = own.fork.map(|fork| self.model.tokens(fork));
+            let tokens = [shared.unwrap_or_default(), own.tokens].concat();
+            assert_eq!(tokens, continuation.tokens);
+            assert_eq!(Some(&own.turn), history.last());
+            let stranger = Access::Owned(Some("nobody".into()));
+            assert_eq!(self.log.response(&stranger, *id), Err(LogError::NotFound));
+        }
+        for id in &self.model.gone {
+            assert_eq!(
+                self.log.response(&Access::All, *id),
+                Err(LogError::NotFound)
+            );
+        }
+        let heads = totals(&Direct(&*self.storage)).unwrap();
+        assert_eq!(
+            heads.sessions,
+            self.model.sessions.len() as u64,
+            "sessions that are kept"
+        );
+        assert_eq!(heads.responses, self.model.order.len() as u64);
+    }
+
+    pub(super) fn compare_listing(&self) {
+        for owner in [None, Some("anna"), Some("ben")] {
+            let listed = self.log.list(owner, None, 1_000).unwrap();
+            let listed: Vec<_> = listed.iter().rev().map(|entry| entry.id).collect();
+            let expected: Vec<_> = self
+                .model
+                .order
+                .iter()
+                .filter(|id| self.model.sessions[*id].owner.as_deref() == owner)
+                .filter(|id| !self.has_expired(**id))
+                .copied()
+                .collect();
+            assert_eq!(listed, expected);
+        }
+    }
+
+    /// When everything is deleted and has outlived its time, nothing but the store's own records is
+    /// left.
+    pub(super) fn delete_everything(self) {
+        for id in self.visible() {
+            assert_eq!(self.wait(self.log.delete(Access::All, id)), Ok(()));
+        }
+        self.wait(self.log.sweep(i64::MAX / 2)).unwrap();
+        self.wait(self.log.settle()).unwrap();
+        let totals = totals(&Direct(&*self.storage)).unwrap();
+        assert_eq!(
+            (totals.sessions, totals.responses, totals.response_bytes),
+            (0, 0, 0)
+        );
+        assert_eq!(totals.records, 2, "the format and the totals");
+    }
+}

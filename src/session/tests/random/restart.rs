@@ -1,0 +1,149 @@
+//! Restarts, faults, and what is known after them.
+
+use std::sync::Arc;
+
+use super::{
+    model::{Kept, Session},
+    run::{History, Unsure},
+};
+use crate::session::{
+    Access, LogError, SessionId, SessionLog,
+    format::{
+        migrate::Direct,
+        record::{Head, Place, State, load, load_events, open_record},
+    },
+    key::{Key, KeyRange, Space},
+    ops::replay::replay,
+    store::{ReadStore, Storage, faulty::Fault, memory::MemoryStorage},
+};
+
+impl History {
+    pub(super) fn restart(&mut self) {
+        let closed = self.wait(self.log.close());
+        // The turns still in flight end with their process.
+        let mut cut_off: Vec<_> = self
+            .in_flight
+            .drain(..)
+            .map(|(turn, _)| turn.id())
+            .collect();
+        cut_off.sort();
+        self.reopen();
+        self.model.told_ms = None;
+        if self.restart.faulty.is_some() {
+            self.find_out(None);
+        } else {
+            assert_eq!(closed, Ok(()));
+            cut_off
+                .into_iter()
+                .for_each(|id| self.closed_without_tokens(id));
+        }
+    }
+
+    pub(super) fn reopen(&mut self) {
+        if let Some((storage, _, loss)) = &mut self.restart.faulty {
+            *storage = Arc::new(storage.restarted(*loss));
+        }
+        // The old store must be gone before its files are opened again.
+        let nothing: Arc<dyn Storage> = Arc::new(MemoryStorage::default());
+        self.log = SessionLog::start(nothing.clone(), self.options()).unwrap();
+        self.storage = nothing;
+        self.storage = self.restart.storage();
+        self.log = SessionLog::start(self.storage.clone(), self.options()).unwrap();
+    }
+
+    pub(super) fn unless_unavailable<T>(&mut self, result: Result<T, LogError>) -> Option<T> {
+        match result {
+            Ok(value) => Some(value),
+            Err(error) => {
+                self.after_a_failure(&error, None);
+                None
+            }
+        }
+    }
+
+    /// A fault happened: the store comes back, and what was not acknowledged is there whole or not
+    /// at all.
+    pub(super) fn after_a_failure(&mut self, error: &LogError, unsure: Option<Unsure>) {
+        assert!(matches!(error, LogError::Unavailable(_)), "{error:?}");
+        let (storage, fault, _) = self.restart.faulty.as_ref().expect("no fault was ordered");
+        if matches!(fault, Fault::FullBeforeWrite | Fault::FullBeforeSync) {
+            // A command that was taken before there was space is refused; another fault may be due.
+            let recovered = (0..3).any(|_| {
+                storage.free_space();
+                self.wait(self.log.settle()).is_ok()
+            });
+            assert!(recovered);
+        }
+        let _ = self.wait(self.log.close());
+        self.in_flight.clear();
+        self.reopen();
+        self.model.told_ms = None;
+        self.find_out(unsure);
+    }
+
+    pub(super) fn is_there(&self, id: SessionId) -> bool {
+        self.log.response(&Access::All, id).is_ok()
+    }
+
+    /// Brings the model in line where the log was free to do either.
+    pub(super) fn find_out(&mut self, unsure: Option<Unsure>) {
+        match unsure {
+            Some(Unsure::Stored(id, session)) if self.is_there(id) => {
+                self.model.order.push(id);
+                self.model.sessions.insert(id, session);
+            }
+            Some(Unsure::Deleted(id)) if !self.is_there(id) => self.model.release(id),
+            _ => {}
+        }
+        let read = Direct(&*self.storage);
+        let (order, unstored) = (places(&read, Space::Order), places(&read, Space::Unstored));
+        let order = places_of(&order);
+        if self.bounds_drop() {
+            self.model.drop_before(order.first());
+        }
+        assert_eq!(order, self.model.order, "stored responses in log order");
+        let open = |session: &Session| session.kept == Kept::Open;
+        let ids: Vec<_> = self.model.sessions.keys().copied().collect();
+        for id in ids {
+            let head = load::<Head>(&read, &Key::head(id)).unwrap();
+            let session = self.model.sessions.get_mut(&id).unwrap();
+            match head {
+                None if open(session) => drop(self.model.sessions.remove(&id)),
+                Some(head) if open(session) => {
+                    session.kept = Kept::Unstored;
+                    session.continues = None;
+                    let events = load_events(&read, id, head.events).unwrap();
+                    let tokens = (1..=events.len()).map(|n| replay(&events[..n]).tokens);
+                    session.tokens_after = tokens.collect();
+                }
+                head if session.kept == Kept::Unstored => {
+                    let released = head.is_none_or(|head| head.state != State::Unstored);
+                    session.kept = if released {
+                        Kept::Released
+                    } else {
+                        Kept::Unstored
+                    };
+                }
+                _ => {}
+            }
+        }
+        self.model.unstored = places_of(&unstored);
+        for place in unstored {
+            let session = self.model.sessions.get_mut(&place.session).unwrap();
+            assert_eq!(session.kept, Kept::Unstored);
+            session.ended_at_ms = place.at_ms;
+        }
+    }
+}
+
+fn places(read: &Direct<'_>, space: Space) -> Vec<Place> {
+    let entries = read.scan(&KeyRange::space(space), usize::MAX).unwrap();
+    entries
+        .iter()
+        .map(|(key, value)| open_record(key, value).unwrap())
+        .collect()
+}
+
+fn places_of(places: &[Place]) -> Vec<SessionId> {
+    places.iter().map(|place| place.session).collect()
+}

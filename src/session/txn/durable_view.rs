@@ -1,0 +1,79 @@
+//! What readers see: durable commits only.
+//!
+//! While a commit is applied but not synced, readers get the values from before it. If its sync
+//! fails they keep getting those, so that nobody reads what a restart would lose.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
+};
+
+use super::super::{
+    key::{Key, KeyRange},
+    store::{ReadStore, Storage, StorageError, Value, scan_under},
+};
+
+/// The durable state of a storage.
+pub struct DurableView {
+    storage: Arc<dyn Storage>,
+    /// What the commit under way changes, as it was before.
+    before: RwLock<BTreeMap<Key, Option<Value>>>,
+}
+
+/// One durable state, held still: no commit begins or ends while it is there.
+pub struct ReadTxn<'a> {
+    storage: &'a dyn Storage,
+    before: RwLockReadGuard<'a, BTreeMap<Key, Option<Value>>>,
+}
+
+impl DurableView {
+    /// All of what `storage` holds counts as durable.
+    pub fn new(storage: Arc<dyn Storage>) -> Self {
+        Self {
+            storage,
+            before: RwLock::default(),
+        }
+    }
+
+    /// Holds the durable state still for a short series of reads. Commits wait meanwhile.
+    pub fn begin_read(&self) -> ReadTxn<'_> {
+        let before = self.before.read().unwrap_or_else(PoisonError::into_inner);
+        ReadTxn {
+            storage: &*self.storage,
+            before,
+        }
+    }
+
+    /// Hides what a commit is about to change.
+    pub fn hide(&self, before: BTreeMap<Key, Option<Value>>) {
+        *self.before.write().unwrap_or_else(PoisonError::into_inner) = before;
+    }
+
+    /// Shows everything: the commit is durable.
+    pub fn show(&self) {
+        self.hide(BTreeMap::new());
+    }
+}
+
+impl ReadStore for ReadTxn<'_> {
+    fn get(&self, key: &Key) -> Result<Option<Value>, StorageError> {
+        match self.before.get(key) {
+            Some(before) => Ok(before.clone()),
+            None => self.storage.get(key),
+        }
+    }
+
+    fn scan(&self, range: &KeyRange, limit: usize) -> Result<Vec<(Key, Value)>, StorageError> {
+        scan_under(self.storage, &self.before, range, limit)
+    }
+}
+
+impl ReadStore for DurableView {
+    fn get(&self, key: &Key) -> Result<Option<Value>, StorageError> {
+        self.begin_read().get(key)
+    }
+
+    fn scan(&self, range: &KeyRange, limit: usize) -> Result<Vec<(Key, Value)>, StorageError> {
+        self.begin_read().scan(range, limit)
+    }
+}

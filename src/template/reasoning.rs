@@ -1,0 +1,105 @@
+//! Whether a prompt shows what the model thought in earlier turns.
+
+use serde_json::{Map, Value};
+
+use super::messages::ChatMessage;
+
+/// The template argument that says so; some templates read it themselves.
+pub const ARGUMENT: &str = "preserve_thinking";
+
+const MARKERS: (&str, &str) = ("<think>", "</think>");
+
+/// Whether thoughts of earlier turns are kept, which they are unless an argument says otherwise.
+pub(super) fn are_kept(template_args: &Map<String, Value>) -> bool {
+    template_args.get(ARGUMENT) != Some(&Value::Bool(false))
+}
+
+/// Drops the thoughts of all turns before the user's last message: those that stand by themselves and
+/// those within an answer.
+pub(super) fn drop_earlier(messages: &mut [ChatMessage<'_>]) {
+    let last = messages
+        .iter()
+        .rposition(|message| matches!(message, ChatMessage::User(_)));
+    for message in &mut messages[..last.unwrap_or(0)] {
+        if let ChatMessage::Assistant(answer) = message {
+            answer.reasoning = None;
+            answer.content = without(&answer.content);
+        }
+    }
+}
+
+/// A text without its thoughts. One that was opened by the prompt has an end only.
+fn without(text: &str) -> String {
+    let (open, close) = MARKERS;
+    let mut rest = text;
+    let mut kept = String::new();
+    while let Some((before, after)) = rest.split_once(close) {
+        kept.push_str(before.split_once(open).map_or("", |(said, _)| said));
+        rest = after.trim_start_matches('\n');
+    }
+    kept.push_str(rest);
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        conversation::{ContentPart, Item, Message, Preamble, Reasoning, Role},
+        template::messages::chat_messages,
+    };
+
+    #[test]
+    fn marked_thoughts_are_cut_out() {
+        for (text, expected) in [
+            ("Yes.", "Yes."),
+            ("<think>\nHm.\n</think>\n\nYes.", "Yes."),
+            ("Hm.</think>\nYes.", "Yes."),
+            ("A<think>b</think>C<think>d</think>E", "ACE"),
+            ("A <think> b", "A <think> b"),
+        ] {
+            assert_eq!(without(text), expected);
+        }
+    }
+
+    #[test]
+    fn thoughts_before_the_last_message_of_the_user_go_if_the_argument_says_so() {
+        let said = |role, text: &str| {
+            let content = vec![ContentPart::Text(text.to_owned())];
+            Item::Message(Message { role, content })
+        };
+        let thought = |text: &str| {
+            let text = text.to_owned();
+            Item::Reasoning(Reasoning { text })
+        };
+        let items = [
+            said(Role::User, "u"),
+            thought("first"),
+            said(Role::Assistant, "<think>inner</think>a"),
+            said(Role::User, "v"),
+            thought("second"),
+            said(Role::Assistant, "b"),
+        ];
+        let thoughts = |args: Value| {
+            let head = Preamble {
+                template_args: args.as_object().cloned().expect("an object"),
+                ..Preamble::default()
+            };
+            let of = |message: ChatMessage<'_>| match message {
+                ChatMessage::Assistant(answer) => Some((answer.reasoning, answer.content)),
+                _ => None,
+            };
+            let messages = chat_messages(&head, &items);
+            messages.into_iter().filter_map(of).collect::<Vec<_>>()
+        };
+        let of = |reasoning: Option<&str>, content: &str| {
+            (reasoning.map(str::to_owned), content.to_owned())
+        };
+        let second = of(Some("second"), "b");
+        let all = vec![of(Some("first"), "<think>inner</think>a"), second.clone()];
+        assert_eq!(thoughts(serde_json::json!({})), all);
+        assert_eq!(thoughts(serde_json::json!({ARGUMENT: true})), all);
+        let some = vec![of(None, "a"), second];
+        assert_eq!(thoughts(serde_json::json!({ARGUMENT: false})), some);
+    }
+}

@@ -1,0 +1,20 @@
+//! Streams that carry several answers at once.
+
+use serde::Serialize;
+
+use crate::conversation::{OutputEvent, ResponseState};
+
+/// What happens to the answers of one request → the chunks of its stream.
+pub trait ChunkEncoder {
+    /// A part of the stream.
+    type Chunk: Serialize;
+
+    /// Tells what happened to an answer.
+    fn answer(&mut self, index: usize, event: OutputEvent) -> Option<Self::Chunk>;
+
+    /// Ends an answer. After the last of them come the token counts, if they are wanted.
+    fn end(&mut self, index: usize, record: ResponseState) -> Vec<Self::Chunk>;
+
+    /// Whether all answers have ended.
+    fn is_over(&self) -> bool;
+}
