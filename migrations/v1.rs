@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{id::TokenId, session::key::SessionId};
+use crate::{id::TokenId, session::keys::SessionId};
 
 /// A place in another session: everything before its event number `events`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, anyhow};
 use rusqlite::{Connection, params};
 use stemma::session::{
     LogOptions, SessionId, SessionLog,
-    key::{Key, Space},
+    keys::{Key, Space},
     store::{Value, memory::MemoryStorage},
 };
 use tokio::sync::oneshot;

@@ -13,8 +13,9 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use stemma::session::{
-    self, Access, LogOptions, SessionId, SessionLog, SledOptions, SledStorage, admin::inspect,
-    format::migrate::Direct, store::Storage,
+    self, Access, LogOptions, SessionId, SessionLog, SledOptions, SledStorage,
+    admin::inspect,
+    store::{Direct, Storage},
 };
 
 use super::{Figures, memory::memory, turns};

@@ -12,7 +12,9 @@ use crate::{
     auth::{KeyHash, KeyId, Secret},
     cli::KeysCommand,
     session::{
-        SledOptions, SledStorage, admin::inspect, format::migrate::Direct, store::Storage as _,
+        SledOptions, SledStorage,
+        admin::inspect,
+        store::{Direct, Storage as _},
     },
 };
 

@@ -20,8 +20,7 @@ use crate::{
             copy::{self, CopyReport},
             inspect, verify,
         },
-        format::migrate::Direct,
-        store::Storage as _,
+        store::{Direct, Storage as _},
     },
 };
 
@@ -88,7 +87,7 @@ fn list(store: &SledStorage) -> anyhow::Result<()> {
     told.context(NO_OUTPUT)
 }
 
-fn state(head: &crate::session::format::record::Head) -> String {
+fn state(head: &crate::session::format::record::SessionHeader) -> String {
     let state = format!("{:?}", head.state).to_lowercase();
     format!("{:>6} events  {state}", head.events)
 }

@@ -9,7 +9,7 @@
 pub mod admin;
 pub mod error;
 pub mod format;
-pub mod key;
+pub mod keys;
 pub mod log;
 pub mod ops;
 pub mod store;
@@ -19,7 +19,7 @@ pub mod txn;
 
 pub use error::LogError;
 pub use format::event::{Event, ForkPoint};
-pub use key::SessionId;
+pub use keys::SessionId;
 pub use log::{Access, LogOptions, SessionLog, TurnHandle};
 pub use ops::{lifecycle::NewSession, retention::RetentionLimits};
 pub use store::sled::{SledOptions, SledStorage};

@@ -8,11 +8,9 @@ use stemma::session::{
     self, Access, Event, ForkPoint, LogError, LogOptions, NewSession, SessionId, SessionLog,
     SledOptions,
     admin::verify::verify,
-    format::{
-        event::{InputAppended, Tokens, TurnClosed, TurnFinish, TurnStatus, Usage},
-        migrate::Direct,
-    },
+    format::event::{InputAppended, Tokens, TurnClosed, TurnFinish, TurnStatus, Usage},
     log::{NewResponse, TurnEnd},
+    store::Direct,
 };
 
 pub(super) fn open(dir: &Path) -> Result<SessionLog, LogError> {

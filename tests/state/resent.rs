@@ -6,12 +6,9 @@ use serde_json::{Value, json};
 use stemma::session::{
     LogOptions, SessionId, SessionLog,
     admin::verify::verify,
-    format::{
-        migrate::Direct,
-        record::{Head, State, load, open_record},
-    },
-    key::{Key, KeyRange, Space},
-    store::{Storage as _, memory::MemoryStorage},
+    format::record::{SessionHeader, SessionState, load, open_record},
+    keys::{Key, KeyRange, Space},
+    store::{Direct, Storage as _, memory::MemoryStorage},
 };
 
 use super::{parrot, path_of};
@@ -33,8 +30,8 @@ fn session_of(response: &Value) -> SessionId {
     id["resp_".len()..].parse().expect("an id")
 }
 
-fn head(storage: &MemoryStorage, response: &Value) -> Head {
-    let head = load(&Direct(storage), &Key::head(session_of(response)));
+fn head(storage: &MemoryStorage, response: &Value) -> SessionHeader {
+    let head = load(&Direct(storage), &Key::header(session_of(response)));
     head.expect("readable").expect("a session")
 }
 
@@ -88,10 +85,10 @@ async fn a_chat_sent_again_is_logged_as_a_fork_of_itself() {
         let said = &answer["choices"][0]["message"]["content"];
         messages.extend([json!({"role": "assistant", "content": said}), user(text)]);
     }
-    let heads = storage.scan(&KeyRange::space(Space::Head), 9);
+    let heads = storage.scan(&KeyRange::space(Space::Header), 9);
     let heads = heads.expect("readable").into_iter();
     let forks = heads.map(|(key, value)| {
-        let head: Head = open_record(&key, &value).expect("readable");
+        let head: SessionHeader = open_record(&key, &value).expect("readable");
         head.fork.is_some()
     });
     let (forks, roots): (Vec<_>, Vec<_>) = forks.partition(|is_fork| *is_fork);
@@ -107,7 +104,7 @@ async fn what_is_resent_may_have_been_deleted() {
     assert_eq!(app.delete(&path_of(&first)).await.status(), 200);
     log.settle().await.expect("settled");
     // The fork keeps what it shares.
-    assert_eq!(head(&storage, &first).state, State::Trunk);
+    assert_eq!(head(&storage, &first).state, SessionState::Trunk);
     assert_eq!(app.delete(&path_of(&second)).await.status(), 200);
     log.settle().await.expect("settled");
     let third = app.created(json!({"input": input})).await;

@@ -18,7 +18,7 @@ use crate::session::{
         codec::{self, DecodeError, HEADER_LEN_BYTES, VALUE_LEN_MAX_BYTES},
         record::{for_each_entry, load_session, open_record, seal_record},
     },
-    key::{Key, KeyRange, SessionId, Space},
+    keys::{Key, KeyRange, SessionId, Space},
     store::{ReadStore, StorageError, Totals, Value},
 };
 
@@ -29,9 +29,9 @@ const CARVED: [u8; 8] = *b"stemmac1";
 const SPACES: [Space; 5] = [
     Space::Body,
     Space::Event,
-    Space::Flat,
-    Space::Open,
-    Space::Head,
+    Space::FlattenedPrefix,
+    Space::OpenHeader,
+    Space::Header,
 ];
 
 fn failed(doing: &str) -> impl FnOnce(io::Error) -> LogError {

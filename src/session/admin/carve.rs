@@ -92,8 +92,8 @@ mod tests {
     use super::*;
     use crate::session::{
         admin::archive::Archive,
-        format::record::{Mark, seal_record},
-        key::{Key, SessionId},
+        format::record::{GcMark, seal_record},
+        keys::{Key, SessionId},
         store::ReadStore as _,
     };
 
@@ -106,9 +106,9 @@ mod tests {
         let count = 40_000;
         for n in 0..count {
             bytes.extend_from_slice(&[0xa7, 0x53, 0xa7, n as u8]);
-            bytes.extend_from_slice(&seal_record(&Key::work(id(n)), &Mark {}, 1));
+            bytes.extend_from_slice(&seal_record(&Key::gc_mark(id(n)), &GcMark {}, 1));
         }
-        let half = seal_record(&Key::work(id(count)), &Mark {}, 1);
+        let half = seal_record(&Key::gc_mark(id(count)), &GcMark {}, 1);
         bytes.extend_from_slice(&half[..half.len() - 1]);
         std::fs::write(&damaged, bytes).unwrap();
         let carved = carve(&damaged, File::create(&archive).unwrap()).unwrap();
@@ -116,7 +116,7 @@ mod tests {
         let archive = Archive::open(&archive).unwrap();
         assert!(!archive.whole);
         for n in 0..count {
-            assert!(archive.get(&Key::work(id(n))).unwrap().is_some(), "{n}");
+            assert!(archive.get(&Key::gc_mark(id(n))).unwrap().is_some(), "{n}");
         }
     }
 }

@@ -13,11 +13,11 @@ use crate::session::{
     error::LogError,
     format::{
         event_batch::EventBatch,
-        migrate::{self, Direct},
-        record::{Edge, Mark, Place, SCAN_PAGE_ENTRIES, State},
+        migrate,
+        record::{Edge, GcMark, IndexEntry, SCAN_PAGE_ENTRIES, SessionState},
     },
-    key::{EdgeKind, Key, KeyRange, SessionId, Space},
-    store::{ReadStore, Storage, Totals},
+    keys::{EdgeKind, Key, KeyRange, SessionId, Space},
+    store::{Direct, ReadStore, Storage, Totals},
     txn::Txn,
 };
 use salvage::{Salvaged, salvage};
@@ -55,7 +55,7 @@ pub fn copy_sessions(from: &impl ReadStore, to: &dyn Storage) -> Result<CopyRepo
         done: HashMap::new(),
         report: CopyReport::default(),
     };
-    for space in [Space::Head, Space::Open, Space::Event] {
+    for space in [Space::Header, Space::OpenHeader, Space::Event] {
         copy.copy_all_of(space)?;
     }
     Ok(copy.report)
@@ -192,7 +192,7 @@ impl<R: ReadStore> Copy<'_, R> {
         write(txn, id, salvaged);
         self.done.insert(id, true);
         self.report.sessions += 1;
-        self.report.responses += u64::from(salvaged.head.state == State::Stored);
+        self.report.responses += u64::from(salvaged.head.state == SessionState::Stored);
     }
 
     fn commit(&mut self, txn: Txn<'_>) -> Result<(), LogError> {
@@ -220,27 +220,27 @@ fn write(txn: &mut Txn<'_>, id: SessionId, salvaged: &Salvaged) {
         txn.create_parts(body, |part| Key::body(id, part), 0, false);
     }
     if let Some(flat) = flat {
-        txn.create_parts(flat, |part| Key::flat(id, part), 0, false);
+        txn.create_parts(flat, |part| Key::flattened_prefix(id, part), 0, false);
     }
     write_edges(txn, id, salvaged);
     let ordinal = head.ordinal.unwrap_or(txn.totals.next_ordinal);
     txn.totals.next_ordinal = txn.totals.next_ordinal.max(ordinal + 1);
-    let place = Place {
+    let place = IndexEntry {
         session: id,
         at_ms: *ended_at_ms,
     };
     match head.state {
-        State::Open => {}
-        State::Hidden | State::Trunk => txn.create(Key::work(id), &Mark {}),
-        State::Unstored => {
+        SessionState::Open => {}
+        SessionState::Hidden | SessionState::Trunk => txn.create(Key::gc_mark(id), &GcMark {}),
+        SessionState::Unstored => {
             head.ordinal = Some(ordinal);
-            txn.create(Key::unstored(ordinal), &place);
+            txn.create(Key::unstored_index(ordinal), &place);
         }
-        State::Stored => {
+        SessionState::Stored => {
             head.ordinal = Some(ordinal);
-            txn.create(Key::order(ordinal), &place);
+            txn.create(Key::response_index(ordinal), &place);
             if let Some(owner) = &head.owner {
-                txn.create(Key::listing(owner, ordinal), &place);
+                txn.create(Key::owner_index(owner, ordinal), &place);
             }
             txn.totals.responses += 1;
             txn.totals.response_bytes += head.bytes;
@@ -248,8 +248,8 @@ fn write(txn: &mut Txn<'_>, id: SessionId, salvaged: &Salvaged) {
     }
     txn.totals.sessions += 1;
     let key = match head.state {
-        State::Open => Key::open(id),
-        _ => Key::head(id),
+        SessionState::Open => Key::open_header(id),
+        _ => Key::header(id),
     };
     txn.create(key, &head);
 }

@@ -6,9 +6,12 @@ use crate::session::{
     error::LogError,
     format::{
         event::{Event, Tokens},
-        record::{Head, ResponseMeta, for_each_entry, load_events, load_session, open_record},
+        record::{
+            ResponseMeta, SessionHeader, for_each_entry, load_session, load_totals, open_record,
+        },
+        session_events::load_events,
     },
-    key::{EdgeKind, KeyRange, SessionId, Space},
+    keys::{EdgeKind, KeyRange, SessionId, Space},
     store::{ReadStore, StorageError, Totals},
 };
 
@@ -16,10 +19,13 @@ use crate::session::{
 ///
 /// # Errors
 /// The storage's.
-pub fn list(read: &impl ReadStore, mut each: impl FnMut(SessionId, &Head)) -> Result<(), LogError> {
-    for space in [Space::Head, Space::Open] {
+pub fn list(
+    read: &impl ReadStore,
+    mut each: impl FnMut(SessionId, &SessionHeader),
+) -> Result<(), LogError> {
+    for space in [Space::Header, Space::OpenHeader] {
         for_each_entry(read, &KeyRange::space(space), |key, value| {
-            let head = open_record::<Head>(key, &value)?;
+            let head = open_record::<SessionHeader>(key, &value)?;
             key.session().into_iter().for_each(|id| each(id, &head));
             Ok(())
         })?;
@@ -31,7 +37,7 @@ pub fn list(read: &impl ReadStore, mut each: impl FnMut(SessionId, &Head)) -> Re
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shown {
     /// What it is.
-    pub head: Head,
+    pub head: SessionHeader,
     /// Its response's record, if there is one.
     pub response: Option<ResponseMeta>,
     /// What happened in it, in order.
@@ -114,7 +120,7 @@ pub struct Branch {
     /// How it depends on the session above it; `None` for the root.
     pub bond: Option<EdgeKind>,
     /// What it is.
-    pub head: Head,
+    pub head: SessionHeader,
 }
 
 /// The tree that a session belongs to: the oldest session that it descends from, and all that
@@ -166,7 +172,7 @@ pub struct Stats {
 /// The storage's.
 pub fn stats(read: &impl ReadStore) -> Result<Stats, LogError> {
     let mut stats = Stats {
-        totals: crate::session::format::migrate::totals(read)?,
+        totals: load_totals(read)?,
         ..Stats::default()
     };
     for_each_entry(read, &KeyRange::all(), |key, value| {
@@ -178,8 +184,8 @@ pub fn stats(read: &impl ReadStore) -> Result<Stats, LogError> {
         let (count, bytes) = stats.by_space.entry(space).or_default();
         *count += 1;
         *bytes += (key.as_bytes().len() + value.len()) as u64;
-        if matches!(space, Space::Head | Space::Open) {
-            let head = open_record::<Head>(key, &value)?;
+        if matches!(space, Space::Header | Space::OpenHeader) {
+            let head = open_record::<SessionHeader>(key, &value)?;
             *stats
                 .by_state
                 .entry(format!("{:?}", head.state).to_lowercase())

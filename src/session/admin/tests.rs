@@ -9,12 +9,12 @@ use crate::session::{
     format::{
         codec,
         event::{InputAppended, Tokens, TurnClosed, TurnFinish, TurnStatus, Usage},
-        migrate::{Direct, totals},
-        record::{Head, State, load, load_event_payloads, open_record},
+        record::{SessionHeader, SessionState, load, load_totals, open_record},
+        session_events::load_event_payloads,
     },
-    key::{EdgeKind, Key, KeyRange, Space},
+    keys::{EdgeKind, Key, KeyRange, Space},
     log::{NewResponse, TurnEnd},
-    store::{ReadStore, Storage, memory::MemoryStorage},
+    store::{Direct, ReadStore, Storage, memory::MemoryStorage},
 };
 
 fn id(n: u32) -> SessionId {
@@ -101,8 +101,8 @@ fn fill(storage: &Arc<impl Storage + 'static>) {
     });
 }
 
-fn state(read: &impl ReadStore, n: u32) -> Option<State> {
-    let head = load::<Head>(read, &Key::head(id(n))).unwrap();
+fn state(read: &impl ReadStore, n: u32) -> Option<SessionState> {
+    let head = load::<SessionHeader>(read, &Key::header(id(n))).unwrap();
     head.map(|head| head.state)
 }
 
@@ -116,8 +116,8 @@ fn content(read: &impl ReadStore) -> Vec<(Key, Vec<u8>)> {
     let mut content = Vec::new();
     for (key, value) in own {
         let payload = codec::open(&key, &value).unwrap().payload.to_vec();
-        if let (Some(Space::Head), Some(id)) = (key.space(), key.session()) {
-            let head: Head = open_record(&key, &value).unwrap();
+        if let (Some(Space::Header), Some(id)) = (key.space(), key.session()) {
+            let head: SessionHeader = open_record(&key, &value).unwrap();
             let events = load_event_payloads(read, id, head.events).unwrap();
             let numbered = (0..).zip(events);
             content.extend(numbered.map(|(n, event)| (Key::event(id, n, 0), event.bytes)));
@@ -159,8 +159,8 @@ fn a_store_that_was_made_and_never_written_is_whole() {
 #[test]
 fn a_store_survives_export_and_import_value_for_value() {
     let from = memory();
-    assert_eq!(state(&Direct(&*from), 3), Some(State::Trunk));
-    assert_eq!(state(&Direct(&*from), 101), Some(State::Hidden));
+    assert_eq!(state(&Direct(&*from), 3), Some(SessionState::Trunk));
+    assert_eq!(state(&Direct(&*from), 101), Some(SessionState::Hidden));
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("archive");
     archive::export_all(&Direct(&*from), File::create(&path).unwrap()).unwrap();
@@ -232,8 +232,8 @@ fn sessions_that_lost_something_are_left_out_with_those_that_need_them() {
     let mut entries = from.entries();
     entries.remove(&Key::event(id(102), 0, 0)).unwrap();
     entries.remove(&Key::body(id(26), 0)).unwrap();
-    entries.remove(&Key::head(id(4))).unwrap();
-    entries.remove(&Key::head(id(24))).unwrap();
+    entries.remove(&Key::header(id(4))).unwrap();
+    entries.remove(&Key::header(id(24))).unwrap();
     let damaged = MemoryStorage::holding(entries);
     let to = Arc::new(MemoryStorage::default());
     let report = copy::copy_sessions(&Direct(&damaged), &*to).unwrap();
@@ -247,8 +247,8 @@ fn sessions_that_lost_something_are_left_out_with_those_that_need_them() {
         "a continuation of a lost session was copied"
     );
     // A head alone can be made anew, but not the body that was in it.
-    assert_eq!(state(&Direct(&*to), 24), Some(State::Stored));
-    assert_eq!(state(&Direct(&*to), 4), Some(State::Unstored));
+    assert_eq!(state(&Direct(&*to), 24), Some(SessionState::Stored));
+    assert_eq!(state(&Direct(&*to), 4), Some(SessionState::Unstored));
     settle(&to);
     assert_eq!(verify(&Direct(&*to)).unwrap().findings, [""; 0]);
 }
@@ -302,8 +302,8 @@ fn people_can_see_what_is_there() {
     let mut listed = 0;
     inspect::list(&read, |_, _| listed += 1).unwrap();
     let stats = inspect::stats(&read).unwrap();
-    assert_eq!(stats.totals, totals(&read).unwrap());
-    assert_eq!(stats.by_space[&Space::Head].0, listed);
+    assert_eq!(stats.totals, load_totals(&read).unwrap());
+    assert_eq!(stats.by_space[&Space::Header].0, listed);
     assert_eq!(stats.by_state["trunk"], 1);
     let shown = inspect::show(&read, id(104)).unwrap();
     let lines: Vec<_> = shown.events.iter().map(inspect::describe).collect();

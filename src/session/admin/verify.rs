@@ -6,10 +6,12 @@ use crate::session::{
     error::LogError,
     format::{
         codec,
-        migrate::totals,
-        record::{Edge, Head, Place, State, for_each_entry, load_session, open_record},
+        record::{
+            Edge, IndexEntry, SessionHeader, SessionState, for_each_entry, load_session,
+            load_totals, open_record,
+        },
     },
-    key::{EdgeKind, Key, KeyRange, SessionId, Space},
+    keys::{EdgeKind, Key, KeyRange, SessionId, Space},
     store::{ReadStore, StorageError, Totals},
 };
 
@@ -64,7 +66,7 @@ pub fn verify(read: &impl ReadStore) -> Result<Report, LogError> {
         }
         Ok(())
     })?;
-    match totals(read) {
+    match load_totals(read) {
         Ok(totals) => check_totals(&totals, &mut report),
         // It was made, and the program ended before it wrote anything.
         Err(_) if report.records == 0 => {}
@@ -91,11 +93,13 @@ fn check_totals(totals: &Totals, report: &mut Report) {
 
 fn check_entry(read: &impl ReadStore, key: &Key, value: &[u8], report: &mut Report) {
     let checked = match key.space() {
-        Some(Space::Head | Space::Open) => check_head(read, key, value, report),
+        Some(Space::Header | Space::OpenHeader) => check_head(read, key, value, report),
         Some(Space::Event) => check_event(read, key, report),
-        Some(Space::Body | Space::Flat | Space::Work) => check_owned(read, key, report),
+        Some(Space::Body | Space::FlattenedPrefix | Space::GcMark) => {
+            check_owned(read, key, report)
+        }
         Some(Space::Edge) => check_edge(read, key, value, report),
-        Some(Space::Order | Space::Listing | Space::Unstored) => {
+        Some(Space::ResponseIndex | Space::OwnerIndex | Space::UnstoredIndex) => {
             check_place(read, key, value, report)
         }
         Some(Space::Meta) => Ok(()),
@@ -107,7 +111,7 @@ fn check_entry(read: &impl ReadStore, key: &Key, value: &[u8], report: &mut Repo
     report.take(key, checked);
 }
 
-fn head_of(read: &impl ReadStore, id: SessionId) -> Result<Option<Head>, StorageError> {
+fn head_of(read: &impl ReadStore, id: SessionId) -> Result<Option<SessionHeader>, StorageError> {
     load_session(read, id)
 }
 
@@ -118,22 +122,22 @@ fn check_head(
     report: &mut Report,
 ) -> Result<(), StorageError> {
     report.sessions += 1;
-    let head = open_record::<Head>(key, value)?;
+    let head = open_record::<SessionHeader>(key, value)?;
     let Some(id) = key.session() else {
         return Ok(());
     };
-    if head.state == State::Stored {
+    if head.state == SessionState::Stored {
         report.responses += 1;
         report.response_bytes += head.bytes;
     }
-    let in_flight = key.space() == Some(Space::Open);
+    let in_flight = key.space() == Some(Space::OpenHeader);
     report.check(
-        in_flight == (head.state == State::Open),
+        in_flight == (head.state == SessionState::Open),
         key,
         format!("a session that is {:?} has its head here", head.state),
     );
-    let being_erased = read.get(&Key::work(id))?.is_some();
-    if being_erased && matches!(head.state, State::Hidden | State::Trunk) {
+    let being_erased = read.get(&Key::gc_mark(id))?.is_some();
+    if being_erased && matches!(head.state, SessionState::Hidden | SessionState::Trunk) {
         return Ok(());
     }
     session::check(read, id, &head, report);
@@ -150,10 +154,10 @@ fn check_event(read: &impl ReadStore, key: &Key, report: &mut Report) -> Result<
     }
     match head_of(read, id)? {
         None => report.find(key, "the event belongs to no session"),
-        Some(head) if head.state == State::Open => {}
+        Some(head) if head.state == SessionState::Open => {}
         Some(head) => {
             let beyond = format!("the session should have {} events only", head.events);
-            let marked = read.get(&Key::work(id))?.is_some();
+            let marked = read.get(&Key::gc_mark(id))?.is_some();
             report.check(seq < head.events || marked, key, beyond);
         }
     }
@@ -171,10 +175,11 @@ fn check_owned(read: &impl ReadStore, key: &Key, report: &mut Report) -> Result<
         return Ok(());
     };
     let fits = match key.space() {
-        Some(Space::Flat) => head.flat || head.state == State::Open,
+        Some(Space::FlattenedPrefix) => head.flat || head.state == SessionState::Open,
         Some(Space::Body) => {
-            let inside = |head: Head| head.response.is_some_and(|kept| kept.body.is_some());
-            head.state != State::Unstored && !inside(head.clone())
+            let inside =
+                |head: SessionHeader| head.response.is_some_and(|kept| kept.body.is_some());
+            head.state != SessionState::Unstored && !inside(head.clone())
         }
         _ => true,
     };
@@ -229,10 +234,10 @@ fn check_place(
     value: &[u8],
     report: &mut Report,
 ) -> Result<(), StorageError> {
-    let place = open_record::<Place>(key, value)?;
+    let place = open_record::<IndexEntry>(key, value)?;
     let wanted = match key.space() {
-        Some(Space::Unstored) => State::Unstored,
-        _ => State::Stored,
+        Some(Space::UnstoredIndex) => SessionState::Unstored,
+        _ => SessionState::Stored,
     };
     let head = head_of(read, place.session)?;
     let fits = head.is_some_and(|head| head.state == wanted && head.ordinal == key.ordinal());

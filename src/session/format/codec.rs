@@ -19,7 +19,7 @@
 use bincode::Options;
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::super::key::{KEY_LEN_MAX_BYTES, Key};
+use super::super::keys::{KEY_LEN_MAX_BYTES, Key};
 
 /// Bytes of an envelope before its key.
 pub const HEADER_LEN_BYTES: usize = 24;
@@ -271,7 +271,7 @@ pub fn decode<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T, Decode
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::key::SessionId;
+    use crate::session::keys::SessionId;
 
     fn sample(payload: &[u8]) -> (Key, Vec<u8>) {
         let key = Key::event(SessionId([7; 16]), 3, 0);

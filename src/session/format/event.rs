@@ -1,12 +1,12 @@
 //! What can happen in a session: the closed, append-only list of domain events.
 
-pub use super::migrate::v1::{
+pub use super::v1::{
     ForkPoint, InputAppended, Opened, Purged, Rerooted, Tokens, TurnClosed, TurnFinish, TurnStatus,
     Usage,
 };
 use super::{
     codec::{self, DecodeError, Kind},
-    record::Payload,
+    payload::Payload,
 };
 
 /// One fact about a session. Events are only ever appended; a new kind goes at the end.

@@ -12,7 +12,7 @@ use super::{
     codec::{DecodeError, Kind},
     event::Event,
     hash_chain,
-    record::Payload,
+    payload::Payload,
 };
 
 /// Bytes before each event.

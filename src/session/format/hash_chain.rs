@@ -2,7 +2,7 @@
 
 use sha2::{Digest, Sha256};
 
-use super::record::Payload;
+use super::payload::Payload;
 
 /// The chain of a session without events.
 pub const START: [u8; 32] = [0; 32];

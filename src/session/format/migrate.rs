@@ -4,18 +4,16 @@
 //! written with, since chains of digests lie over them; they are brought up to date when read. A
 //! step here rewrites the other records, value by value.
 
-#[path = "../../../migrations/v1.rs"]
-pub mod v1;
-
 use super::{
     super::{
         error::LogError,
-        key::{Key, KeyRange, Space},
-        store::{ReadStore, Storage, Totals},
+        keys::{Key, KeyRange, Space},
+        store::{Direct, ReadStore, Storage, Totals},
         txn::Txn,
     },
     codec::{self, Envelope},
-    record::{Format, Payload, SCAN_PAGE_ENTRIES, Upgrade, damaged, load},
+    payload::Payload,
+    record::{Format, SCAN_PAGE_ENTRIES, Upgrade, damaged, load, load_totals},
 };
 
 /// The format that this program writes.
@@ -49,7 +47,7 @@ pub fn prepare(storage: &dyn Storage, steps: &[Step]) -> Result<Totals, LogError
     if format.version > newest {
         return Err(LogError::Refused(newer_format(format.version, newest)));
     }
-    let mut totals = totals(&view)?;
+    let mut totals = load_totals(&view)?;
     for to in format.version + 1..=newest {
         totals = upgrade(storage, totals, to, steps[to as usize - 2])?;
     }
@@ -62,15 +60,6 @@ pub fn newer_format(version: u32, newest: u32) -> String {
         "a newer version of stemma wrote this session log (format {version}; this program knows up \
          to {newest}): run that version, or restore a backup made before the upgrade"
     )
-}
-
-/// The totals of a store that has a format.
-///
-/// # Errors
-/// [`LogError::Corrupt`] if there are none.
-pub fn totals(read: &impl ReadStore) -> Result<Totals, LogError> {
-    let key = Key::totals();
-    Ok(load(read, &key)?.ok_or_else(|| damaged(&key, &"the totals are missing"))?)
 }
 
 fn create(storage: &dyn Storage, version: u32) -> Result<Totals, LogError> {
@@ -149,23 +138,3 @@ fn upgrade_page(txn: &mut Txn<'_>, to: u32, step: Step) -> Result<bool, LogError
 
 #[cfg(test)]
 mod tests;
-
-/// Reads a storage as it is: for the time before anything else uses it.
-pub struct Direct<'a>(pub &'a dyn Storage);
-
-impl ReadStore for Direct<'_> {
-    fn get(
-        &self,
-        key: &Key,
-    ) -> Result<Option<super::super::store::Value>, super::super::store::StorageError> {
-        self.0.get(key)
-    }
-
-    fn scan(
-        &self,
-        range: &KeyRange,
-        limit: usize,
-    ) -> Result<Vec<(Key, super::super::store::Value)>, super::super::store::StorageError> {
-        self.0.scan(range, limit)
-    }
-}

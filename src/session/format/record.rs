@@ -2,32 +2,21 @@
 
 use serde::{Serialize, de::DeserializeOwned};
 
-pub use super::migrate::v1::{
-    Edge, Flat, Format, Head, Kept, Manifest, Mark, Place, State, Upgrade,
+pub use super::v1::{
+    Edge, Flat as FlattenedPrefix, Format, Head as SessionHeader, Kept as ResponseHeader, Manifest,
+    Mark as GcMark, Place as IndexEntry, State as SessionState, Upgrade,
 };
 use super::{
     super::{
-        key::{Key, KeyRange, SessionId, Space},
+        error::LogError,
+        keys::{Key, KeyRange, SessionId},
         store::{ReadStore, StorageError, Totals, Value},
     },
     codec::{self, DecodeError, Kind, Stamp},
-    event::Event,
-    event_batch,
 };
 
 /// How many values one scan fetches at most, which bounds the memory that it takes.
 pub const SCAN_PAGE_ENTRIES: usize = 256;
-
-/// The bytes of a value before they are cut into parts.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Payload {
-    /// What the bytes are.
-    pub kind: Kind,
-    /// Which frozen struct they are.
-    pub schema: u16,
-    /// The encoded value.
-    pub bytes: Vec<u8>,
-}
 
 /// What is known of a stored response, beside its body.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +45,7 @@ pub struct ResponseMeta {
 
 impl ResponseMeta {
     /// The response that a session keeps, if it keeps one.
-    pub fn of(head: &Head) -> Option<Self> {
+    pub fn of(head: &SessionHeader) -> Option<Self> {
         let kept = head.response.as_ref()?;
         Some(Self {
             owner: head.owner.clone(),
@@ -80,10 +69,20 @@ pub trait Record: Serialize + DeserializeOwned {
 }
 
 macro_rules! records {
-    ($($record:ident),*) => { $(impl Record for $record { const KIND: Kind = Kind::$record; })* };
+    ($($record:ident = $kind:ident),*) => {
+        $(impl Record for $record { const KIND: Kind = Kind::$kind; })*
+    };
 }
 records!(
-    Head, Edge, Flat, Place, Mark, Format, Totals, Manifest, Upgrade
+    SessionHeader = Head,
+    Edge = Edge,
+    FlattenedPrefix = Flat,
+    IndexEntry = Place,
+    GcMark = Mark,
+    Format = Format,
+    Totals = Totals,
+    Manifest = Manifest,
+    Upgrade = Upgrade
 );
 
 /// Wraps a record for its key.
@@ -138,84 +137,13 @@ pub fn load<T: Record>(read: &impl ReadStore, key: &Key) -> Result<Option<T>, St
 ///
 /// # Errors
 /// As [`load`].
-pub fn load_session(read: &impl ReadStore, id: SessionId) -> Result<Option<Head>, StorageError> {
-    match load(read, &Key::head(id))? {
+pub fn load_session(
+    read: &impl ReadStore,
+    id: SessionId,
+) -> Result<Option<SessionHeader>, StorageError> {
+    match load(read, &Key::header(id))? {
         Some(head) => Ok(Some(head)),
-        None => load(read, &Key::open(id)),
-    }
-}
-
-/// Cuts a payload into values for consecutive parts, the first of which has number `first`.
-/// `last` says whether the payload ends with these bytes.
-pub fn seal_parts(
-    stamp: Stamp,
-    key_of: impl Fn(u32) -> Key,
-    first: u32,
-    bytes: &[u8],
-) -> Vec<(Key, Value)> {
-    let room = codec::payload_room_bytes(key_of(0).as_bytes().len());
-    let count = bytes.len().div_ceil(room).max(1);
-    let sealed = (0..count).map(|index| {
-        let key = key_of(first + index as u32);
-        let part = &bytes[index * room..bytes.len().min((index + 1) * room)];
-        let more = stamp.more || index + 1 < count;
-        let value = codec::seal(Stamp { more, ..stamp }, &key, part);
-        (key, value)
-    });
-    sealed.collect()
-}
-
-/// How many bytes of a payload go into every part but the last.
-pub fn part_len_bytes(key_of: impl Fn(u32) -> Key) -> usize {
-    codec::payload_room_bytes(key_of(0).as_bytes().len())
-}
-
-/// Puts parts together again.
-#[derive(Debug, Default)]
-pub struct Assembly {
-    so_far: Option<(Payload, u32)>,
-}
-
-impl Assembly {
-    /// Takes the next part; gives the payload once it is whole.
-    ///
-    /// # Errors
-    /// [`StorageError::Damaged`] if it is not the part that must follow.
-    pub fn push(
-        &mut self,
-        key: &Key,
-        part: u32,
-        value: &[u8],
-    ) -> Result<Option<Payload>, StorageError> {
-        let envelope = codec::open(key, value).map_err(|damage| damaged(key, &damage))?;
-        let (mut payload, expected) = self.so_far.take().unwrap_or_else(|| {
-            let (kind, schema) = (envelope.kind, envelope.schema);
-            (
-                Payload {
-                    kind,
-                    schema,
-                    bytes: Vec::new(),
-                },
-                0,
-            )
-        });
-        if part != expected || (payload.kind, payload.schema) != (envelope.kind, envelope.schema) {
-            return Err(damaged(
-                key,
-                &format!("part {expected} is missing before it"),
-            ));
-        }
-        payload.bytes.extend_from_slice(envelope.payload);
-        if !envelope.more {
-            return Ok(Some(payload));
-        }
-        self.so_far = Some((payload, part + 1));
-        Ok(None)
-    }
-
-    /// Whether no payload is half put together.
-    pub fn is_empty(&self) -> bool {
-        self.so_far.is_none()
+        None => load(read, &Key::open_header(id)),
     }
 }
 
@@ -243,102 +171,11 @@ pub fn for_each_entry(
     }
 }
 
-/// The payload whose parts are all that a range holds.
+/// The totals of a store that has a format.
 ///
 /// # Errors
-/// [`StorageError::Damaged`] if a part is missing or damaged.
-pub fn load_parts(
-    read: &impl ReadStore,
-    space: Space,
-    id: SessionId,
-) -> Result<Option<Payload>, StorageError> {
-    let mut assembly = Assembly::default();
-    let mut whole = None;
-    let mut part = 0;
-    for_each_entry(read, &KeyRange::session(space, id), |key, value| {
-        if whole.is_some() || Key::part_of(space, id, part) != *key {
-            return Err(damaged(key, &"a part stands where none should"));
-        }
-        whole = assembly.push(key, part, &value)?;
-        part += 1;
-        Ok(())
-    })?;
-    if !assembly.is_empty() {
-        return Err(damaged(
-            &Key::part_of(space, id, part),
-            &"the last parts are missing",
-        ));
-    }
-    Ok(whole)
-}
-
-/// The first `count` events of a session's own, as stored.
-///
-/// # Errors
-/// [`StorageError::Damaged`] if one is missing or damaged.
-pub fn load_event_payloads(
-    read: &impl ReadStore,
-    id: SessionId,
-    count: u64,
-) -> Result<Vec<Payload>, StorageError> {
-    Ok(load_packs(read, id, count)?.0)
-}
-
-/// As [`load_event_payloads`], with the number of the event from which the last of them are kept
-/// together and whether others follow there.
-///
-/// # Errors
-/// As [`load_event_payloads`].
-pub fn load_packs(
-    read: &impl ReadStore,
-    id: SessionId,
-    count: u64,
-) -> Result<(Vec<Payload>, u64, bool), StorageError> {
-    let mut range = KeyRange::events_from(id, 0);
-    range.end = Key::event(id, count, 0);
-    let mut payloads: Vec<Payload> = Vec::new();
-    let mut assembly = Assembly::default();
-    let mut first = 0;
-    for_each_entry(read, &range, |key, value| {
-        let (seq, part) = key
-            .event_part()
-            .ok_or_else(|| damaged(key, &"it is no event's key"))?;
-        if assembly.is_empty() {
-            first = payloads.len() as u64;
-        }
-        if seq != first {
-            let missing = format!("event {} is missing before it", payloads.len());
-            return Err(damaged(key, &missing));
-        }
-        if let Some(packed) = assembly.push(key, part, &value)? {
-            payloads.extend(event_batch::unpack(&packed).map_err(|damage| damaged(key, &damage))?);
-        }
-        Ok(())
-    })?;
-    let found = payloads.len() as u64;
-    if found < count || !assembly.is_empty() {
-        let missing = Key::event(id, found, 0);
-        return Err(damaged(
-            &missing,
-            &format!("the session should have {count} events"),
-        ));
-    }
-    payloads.truncate(usize::try_from(count).unwrap_or(usize::MAX));
-    Ok((payloads, first, found > count))
-}
-
-/// The first `count` events of a session's own.
-///
-/// # Errors
-/// [`StorageError::Damaged`] if one is missing or damaged.
-pub fn load_events(
-    read: &impl ReadStore,
-    id: SessionId,
-    count: u64,
-) -> Result<Vec<Event>, StorageError> {
-    let payloads = load_event_payloads(read, id, count)?;
-    let decoded = payloads.iter().enumerate().map(|(seq, payload)| {
-        Event::decode(payload).map_err(|damage| damaged(&Key::event(id, seq as u64, 0), &damage))
-    });
-    decoded.collect()
+/// [`LogError::Corrupt`] if there are none.
+pub fn load_totals(read: &impl ReadStore) -> Result<Totals, LogError> {
+    let key = Key::totals();
+    Ok(load(read, &key)?.ok_or_else(|| damaged(&key, &"the totals are missing"))?)
 }

@@ -16,16 +16,16 @@ use crate::session::{
     error::LogError,
     format::{
         event_batch::EventBatch,
-        migrate,
-        record::{Head, Payload, State, load},
+        payload::Payload,
+        record::{SessionHeader, SessionState, load, load_totals},
     },
-    key::{Key, KeyRange, SessionId, Space},
+    keys::{Key, KeyRange, SessionId, Space},
     ops::{
         gc,
         lifecycle::{self, NewSession, SessionClose, StagedPayload, Target},
         retention,
     },
-    store::{ReadStore, Storage, StorageError, Totals},
+    store::{Direct, ReadStore, Storage, StorageError, Totals},
     txn::{Txn, durable_view::DurableView},
 };
 
@@ -158,7 +158,7 @@ impl Committer {
         loop {
             let storage = self.storage.clone();
             let mut txn = Txn::begin(&*storage, self.totals);
-            let Some((key, _)) = txn.scan(&KeyRange::space(Space::Open), 1)?.pop() else {
+            let Some((key, _)) = txn.scan(&KeyRange::space(Space::OpenHeader), 1)?.pop() else {
                 return Ok(());
             };
             let id = key
@@ -396,7 +396,7 @@ impl Committer {
 
     fn recover(&mut self) -> Result<(), LogError> {
         let recovered = self.storage.recover().map_err(LogError::from);
-        let totals = recovered.and_then(|()| migrate::totals(&migrate::Direct(&*self.storage)));
+        let totals = recovered.and_then(|()| load_totals(&Direct(&*self.storage)));
         match totals {
             Ok(totals) => {
                 tracing::info!("the session log takes writes again");
@@ -439,8 +439,8 @@ impl Committer {
 }
 
 fn delete(txn: &mut Txn<'_>, access: &Access, id: SessionId) -> Result<(), LogError> {
-    let head = load::<Head>(txn, &Key::head(id))?.ok_or(LogError::NotFound)?;
-    if head.state != State::Stored || !access.sees(head.owner.as_deref()) {
+    let head = load::<SessionHeader>(txn, &Key::header(id))?.ok_or(LogError::NotFound)?;
+    if head.state != SessionState::Stored || !access.sees(head.owner.as_deref()) {
         return Err(LogError::NotFound);
     }
     gc::delete(txn, id, head);

@@ -29,7 +29,7 @@ pub use self::{
 use super::{
     error::LogError,
     format::migrate,
-    key::SessionId,
+    keys::SessionId,
     ops::{
         lifecycle::NewSession,
         retention::{self, RetentionLimits},

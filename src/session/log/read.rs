@@ -10,13 +10,14 @@ use crate::{
         format::{
             codec::Kind,
             event::ForkPoint,
-            migrate,
+            payload::load_parts,
             record::{
-                Head, Place, ResponseMeta, SCAN_PAGE_ENTRIES, State, damaged, load, load_events,
-                load_parts, open_record,
+                IndexEntry, ResponseMeta, SCAN_PAGE_ENTRIES, SessionHeader, SessionState, damaged,
+                load, load_totals, open_record,
             },
+            session_events::load_events,
         },
-        key::{Key, KeyRange, SessionId, Space},
+        keys::{Key, KeyRange, SessionId, Space},
         ops::{
             lineage,
             replay::{Replayed, replay},
@@ -197,13 +198,13 @@ impl SessionLog {
         let mut turns = Vec::new();
         let mut at = Some(id);
         while let Some(id) = at {
-            let head = load::<Head>(&*self.shared.view, &Key::head(id))?;
+            let head = load::<SessionHeader>(&*self.shared.view, &Key::header(id))?;
             let found = head.and_then(|head| ResponseMeta::of(&head).map(|record| (head, record)));
             let Some((head, record)) = found else {
                 if turns.is_empty() {
                     return Err(LogError::NotFound);
                 }
-                return Err(damaged(&Key::head(id), &"a continued response is missing").into());
+                return Err(damaged(&Key::header(id), &"a continued response is missing").into());
             };
             let replayed = self.replayed(id, record.end_events)?;
             turns.push(StoredTurn {
@@ -233,9 +234,9 @@ impl SessionLog {
         let Some(owner) = owner else {
             return self.list_unowned(before, limit);
         };
-        let mut range = KeyRange::listing(owner);
+        let mut range = KeyRange::owner_index(owner);
         if let Some(before) = before {
-            range = range.after(&Key::listing(owner, before));
+            range = range.after(&Key::owner_index(owner, before));
         }
         let entries = self.shared.view.scan(&range, limit)?;
         let listed = entries.iter().map(|(key, value)| self.listed(key, value));
@@ -245,17 +246,17 @@ impl SessionLog {
     /// Those that have no owner are found among all, backwards.
     fn list_unowned(&self, before: Option<u64>, limit: usize) -> Result<Vec<Listed>, LogError> {
         let read = &*self.shared.view;
-        let next = migrate::totals(read)?.next_ordinal;
+        let next = load_totals(read)?.next_ordinal;
         let mut end = before.unwrap_or(next).min(next);
         let mut found = Vec::new();
         while end > 0 && found.len() < limit {
             let start = end.saturating_sub(SCAN_PAGE_ENTRIES as u64);
-            let page = read.scan(&KeyRange::order(start, end), SCAN_PAGE_ENTRIES)?;
+            let page = read.scan(&KeyRange::response_index(start, end), SCAN_PAGE_ENTRIES)?;
             for (key, value) in page.iter().rev() {
                 let Some(listed) = self.listed(key, value)? else {
                     continue;
                 };
-                let head = load::<Head>(read, &Key::head(listed.id))?;
+                let head = load::<SessionHeader>(read, &Key::header(listed.id))?;
                 found.extend(head.filter(|head| head.owner.is_none()).map(|_| listed));
             }
             end = start;
@@ -266,7 +267,7 @@ impl SessionLog {
 
     /// What stands at a place, unless it has outlived its time.
     fn listed(&self, key: &Key, value: &[u8]) -> Result<Option<Listed>, LogError> {
-        let place = open_record::<Place>(key, value)?;
+        let place = open_record::<IndexEntry>(key, value)?;
         let ordinal = key
             .ordinal()
             .ok_or_else(|| damaged(key, &"it names no place"))?;
@@ -297,7 +298,8 @@ impl SessionLog {
         id: SessionId,
         tokens: usize,
     ) -> Result<Option<(ForkPoint, usize)>, LogError> {
-        let head = load::<Head>(&*self.shared.view, &Key::head(id))?.ok_or(LogError::NotFound)?;
+        let head = load::<SessionHeader>(&*self.shared.view, &Key::header(id))?
+            .ok_or(LogError::NotFound)?;
         Ok(self.replayed(id, head.events)?.fork_point_at(id, tokens))
     }
 
@@ -314,24 +316,28 @@ impl SessionLog {
     }
 
     /// Head and record of a visible response. An unknown id and another owner's cost the same.
-    fn visible(&self, access: &Access, id: SessionId) -> Result<(Head, ResponseMeta), LogError> {
+    fn visible(
+        &self,
+        access: &Access,
+        id: SessionId,
+    ) -> Result<(SessionHeader, ResponseMeta), LogError> {
         self.require_persistence()?;
         let (head, expired) = {
             let snapshot = self.shared.view.begin_read();
-            let head = load::<Head>(&snapshot, &Key::head(id))?;
+            let head = load::<SessionHeader>(&snapshot, &Key::header(id))?;
             let expired = self.head_has_expired(&snapshot, head.as_ref())?;
             let begun = snapshot.get(&Key::event(id, 0, 0))?.is_some();
-            let lost = head.is_none() && begun && snapshot.get(&Key::open(id))?.is_none();
+            let lost = head.is_none() && begun && snapshot.get(&Key::open_header(id))?.is_none();
             if lost {
-                return Err(damaged(&Key::head(id), &"the head of a session is missing").into());
+                return Err(damaged(&Key::header(id), &"the head of a session is missing").into());
             }
             (head, expired)
         };
-        let head = head.filter(|head| head.state == State::Stored && !expired);
+        let head = head.filter(|head| head.state == SessionState::Stored && !expired);
         let head = head.filter(|head| access.sees(head.owner.as_deref()));
         let head = head.ok_or(LogError::NotFound)?;
         let record = ResponseMeta::of(&head)
-            .ok_or_else(|| damaged(&Key::head(id), &"the record of a response is missing"))?;
+            .ok_or_else(|| damaged(&Key::header(id), &"the record of a response is missing"))?;
         Ok((head, record))
     }
 
@@ -339,17 +345,17 @@ impl SessionLog {
     fn head_has_expired(
         &self,
         read: &impl ReadStore,
-        head: Option<&Head>,
+        head: Option<&SessionHeader>,
     ) -> Result<bool, LogError> {
         let ordinal = head.and_then(|head| head.ordinal);
         let Some(ordinal) = ordinal.filter(|_| self.shared.bounds.ttl_ms.is_some()) else {
             return Ok(false);
         };
-        let place = load::<Place>(read, &Key::order(ordinal))?;
+        let place = load::<IndexEntry>(read, &Key::response_index(ordinal))?;
         Ok(place.is_some_and(|place| self.has_expired(&place)))
     }
 
-    fn has_expired(&self, place: &Place) -> bool {
+    fn has_expired(&self, place: &IndexEntry) -> bool {
         let bounds = &self.shared.bounds;
         bounds.ttl_ms.is_some()
             && bounds.is_expired(place.at_ms, self.shared.clock.now().as_millisecond())
@@ -373,7 +379,11 @@ impl SessionLog {
 ///
 /// # Errors
 /// [`LogError::Corrupt`] if it is missing, damaged or another one.
-pub fn stored_body(read: &impl ReadStore, id: SessionId, head: Head) -> Result<String, LogError> {
+pub fn stored_body(
+    read: &impl ReadStore,
+    id: SessionId,
+    head: SessionHeader,
+) -> Result<String, LogError> {
     let key = Key::body(id, 0);
     let kept = head.response;
     let kept = kept.ok_or_else(|| damaged(&key, &"no response is kept"))?;

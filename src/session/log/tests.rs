@@ -18,12 +18,11 @@ use crate::session::{
     admin::verify::verify,
     format::{
         event::{ForkPoint, InputAppended, Tokens, TurnClosed, TurnFinish, TurnStatus, Usage},
-        migrate::{Direct, totals},
-        record::{Head, State, load},
+        record::{SessionHeader, SessionState, load, load_totals},
     },
-    key::{Key, KeyRange, Space},
+    keys::{Key, KeyRange, Space},
     store::{
-        Storage,
+        Direct, Storage,
         faulty::{Fault, FaultyStorage},
         memory::MemoryStorage,
     },
@@ -169,8 +168,11 @@ async fn a_deleted_parent_stays_for_a_turn_in_flight_and_goes_with_its_response(
     assert_clean(&storage);
     log.delete(ALL, id(2)).await.unwrap();
     log.settle().await.unwrap();
-    assert_eq!(storage.scan(&KeyRange::space(Space::Head), 9).unwrap(), []);
-    assert_eq!(totals(&Direct(&*storage)).unwrap().sessions, 0);
+    assert_eq!(
+        storage.scan(&KeyRange::space(Space::Header), 9).unwrap(),
+        []
+    );
+    assert_eq!(load_totals(&Direct(&*storage)).unwrap().sessions, 0);
 }
 
 #[tokio::test]
@@ -186,10 +188,13 @@ async fn forks_that_store_nothing_keep_only_the_events_that_they_share() {
     turn.end(ending(2, None)).await.unwrap();
     log.delete(ALL, id(1)).await.unwrap();
     log.settle().await.unwrap();
-    let head: Head = load(&Direct(&*storage), &Key::head(id(1)))
+    let head: SessionHeader = load(&Direct(&*storage), &Key::header(id(1)))
         .unwrap()
         .unwrap();
-    assert_eq!((head.state, head.events, head.tokens), (State::Trunk, 4, 1));
+    assert_eq!(
+        (head.state, head.events, head.tokens),
+        (SessionState::Trunk, 4, 1)
+    );
     assert_eq!(log.response(&ALL, id(1)), Err(LogError::NotFound));
     assert_eq!(storage.scan(&KeyRange::space(Space::Body), 9).unwrap(), []);
     let point = ForkPoint {
@@ -200,7 +205,7 @@ async fn forks_that_store_nothing_keep_only_the_events_that_they_share() {
     assert_clean(&storage);
     log.sweep(10_000).await.unwrap();
     log.settle().await.unwrap();
-    assert_eq!(totals(&Direct(&*storage)).unwrap().records, 2);
+    assert_eq!(load_totals(&Direct(&*storage)).unwrap().records, 2);
 }
 
 #[tokio::test]
@@ -227,7 +232,7 @@ async fn a_large_purge_takes_many_commits_and_survives_a_restart_between_them() 
     assert_clean(&storage);
     let log = start(&storage, RetentionLimits::default());
     log.settle().await.unwrap();
-    assert_eq!(totals(&Direct(&*storage)).unwrap().records, 2);
+    assert_eq!(load_totals(&Direct(&*storage)).unwrap().records, 2);
 }
 
 #[tokio::test]
@@ -271,7 +276,7 @@ async fn what_is_not_durable_is_not_seen() {
         if synced.try_recv().is_err() {
             continue;
         }
-        let applied = storage.inner.get(&Key::head(id(2))).unwrap().is_some();
+        let applied = storage.inner.get(&Key::header(id(2))).unwrap().is_some();
         assert_eq!(log.response(&ALL, id(2)), Err(LogError::NotFound));
         assert_eq!(log.list(None, None, 9).unwrap().len(), 1);
         assert_eq!(log.response(&ALL, id(1)).unwrap().body, "{}");
@@ -294,7 +299,7 @@ async fn what_is_not_durable_is_not_seen() {
 #[tokio::test]
 async fn a_response_whose_body_or_session_is_lost_is_corrupt_and_not_unknown() {
     let long = format!("{{\"text\":\"{}\"}}", "x".repeat(5_000));
-    for lost in [Key::head(id(1)), Key::body(id(1), 0)] {
+    for lost in [Key::header(id(1)), Key::body(id(1), 0)] {
         let storage = Arc::new(MemoryStorage::default());
         let log = start(&storage, RetentionLimits::default());
         let turn = begin(&log, 1, None).await;

@@ -12,9 +12,9 @@ use crate::{
             codec::Kind,
             event::{Event, Tokens, TurnClosed, TurnFinish, TurnStatus, Usage},
             event_batch::EventBatch,
-            record::{Payload, part_len_bytes},
+            payload::{Payload, part_len_bytes},
         },
-        key::{Key, SessionId, Space},
+        keys::{Key, SessionId, Space},
         ops::{
             lifecycle::{ClosedResponse, NewSession, SessionClose, StagedPayload, Target},
             lineage,
@@ -75,7 +75,7 @@ impl TurnHandle {
         };
         if let Some(flat) = flat {
             let len_bytes = flat.bytes.len() as u64;
-            let (rest, staged_parts) = turn.stage(Target::Flat, flat).await?;
+            let (rest, staged_parts) = turn.stage(Target::FlattenedPrefix, flat).await?;
             let piece = StagedPayload {
                 rest,
                 staged_parts,
@@ -217,7 +217,9 @@ impl TurnHandle {
         let part_len = match target {
             Target::Event => part_len_bytes(|part| Key::event(self.id, 0, part)),
             Target::Body => part_len_bytes(|part| Key::part_of(Space::Body, self.id, part)),
-            Target::Flat => part_len_bytes(|part| Key::part_of(Space::Flat, self.id, part)),
+            Target::FlattenedPrefix => {
+                part_len_bytes(|part| Key::part_of(Space::FlattenedPrefix, self.id, part))
+            }
         };
         let slice_parts = SLICE_LEN_BYTES / part_len;
         let slice_len = slice_parts * part_len;

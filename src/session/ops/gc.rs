@@ -12,23 +12,25 @@ use super::{
             event::{Event, Purged, Rerooted},
             event_batch::{self, EventBatch},
             hash_chain,
+            payload::Payload,
             record::{
-                Edge, Head, Mark, Payload, SCAN_PAGE_ENTRIES, State, load, load_packs, open_record,
+                Edge, GcMark, SCAN_PAGE_ENTRIES, SessionHeader, SessionState, load, open_record,
             },
+            session_events::load_packs,
         },
-        key::{EdgeKind, Key, KeyRange, SessionId, Space},
+        keys::{EdgeKind, Key, KeyRange, SessionId, Space},
         store::ReadStore,
         txn::Txn,
     },
-    lifecycle,
+    lifecycle, marks,
 };
 
 /// Hides a stored response for good and leaves its session to [`step`].
-pub fn delete(txn: &mut Txn<'_>, id: SessionId, mut head: Head) {
+pub fn delete(txn: &mut Txn<'_>, id: SessionId, mut head: SessionHeader) {
     let ordinal = head.ordinal.unwrap_or_default();
-    txn.remove(Key::order(ordinal));
+    txn.remove(Key::response_index(ordinal));
     if let Some(owner) = &head.owner {
-        txn.remove(Key::listing(owner, ordinal));
+        txn.remove(Key::owner_index(owner, ordinal));
     }
     txn.totals.responses = txn.totals.responses.saturating_sub(1);
     txn.totals.response_bytes = txn.totals.response_bytes.saturating_sub(head.bytes);
@@ -37,9 +39,9 @@ pub fn delete(txn: &mut Txn<'_>, id: SessionId, mut head: Head) {
     });
     txn.totals.next_ordinal += 1;
     lifecycle::push_events(txn, id, &mut head, &EventBatch::of(&[purged]));
-    head.state = State::Hidden;
-    txn.put(Key::head(id), &head);
-    txn.put(Key::work(id), &Mark {});
+    head.state = SessionState::Hidden;
+    txn.put(Key::header(id), &head);
+    txn.put(Key::gc_mark(id), &GcMark {});
 }
 
 /// Ends the retention of a session that stored nothing.
@@ -47,29 +49,17 @@ pub fn delete(txn: &mut Txn<'_>, id: SessionId, mut head: Head) {
 /// # Errors
 /// The storage's.
 pub fn release_unstored(txn: &mut Txn<'_>, id: SessionId) -> Result<(), LogError> {
-    let Some(mut head) = load::<Head>(txn, &Key::head(id))? else {
+    let Some(mut head) = load::<SessionHeader>(txn, &Key::header(id))? else {
         return Ok(());
     };
-    if head.state == State::Unstored {
+    if head.state == SessionState::Unstored {
         head.ordinal
             .take()
             .into_iter()
-            .for_each(|ordinal| txn.remove(Key::unstored(ordinal)));
-        head.state = State::Hidden;
-        txn.put(Key::head(id), &head);
-        txn.put(Key::work(id), &Mark {});
-    }
-    Ok(())
-}
-
-/// Marks a session whose last dependant may have gone.
-///
-/// # Errors
-/// The storage's.
-pub fn mark(txn: &mut Txn<'_>, id: SessionId) -> Result<(), LogError> {
-    let head = load::<Head>(txn, &Key::head(id))?;
-    if head.is_some_and(|head| matches!(head.state, State::Hidden | State::Trunk)) {
-        txn.put(Key::work(id), &Mark {});
+            .for_each(|ordinal| txn.remove(Key::unstored_index(ordinal)));
+        head.state = SessionState::Hidden;
+        txn.put(Key::header(id), &head);
+        txn.put(Key::gc_mark(id), &GcMark {});
     }
     Ok(())
 }
@@ -80,14 +70,17 @@ pub fn mark(txn: &mut Txn<'_>, id: SessionId) -> Result<(), LogError> {
 /// The storage's.
 pub fn work(txn: &mut Txn<'_>, limit: usize) -> Result<bool, LogError> {
     let mut left = limit;
-    while let Some((key, _)) = txn.scan(&KeyRange::space(Space::Work), 1)?.pop() {
+    while let Some((key, _)) = txn.scan(&KeyRange::space(Space::GcMark), 1)?.pop() {
         let id = key
             .session()
             .ok_or_else(|| LogError::Corrupt(format!("{key:?} names no session")))?;
         let removed = step(txn, id, left)?;
         left = left.saturating_sub(removed + 1);
         if left == 0 {
-            return Ok(txn.scan(&KeyRange::space(Space::Work), 1)?.pop().is_some());
+            return Ok(txn
+                .scan(&KeyRange::space(Space::GcMark), 1)?
+                .pop()
+                .is_some());
         }
     }
     Ok(false)
@@ -96,9 +89,11 @@ pub fn work(txn: &mut Txn<'_>, limit: usize) -> Result<bool, LogError> {
 /// Does at most `limit` removals for one marked session; takes the mark away when it is done.
 /// Returns the number of removals.
 fn step(txn: &mut Txn<'_>, id: SessionId, limit: usize) -> Result<usize, LogError> {
-    let head = load::<Head>(txn, &Key::head(id))?;
-    let Some(head) = head.filter(|head| matches!(head.state, State::Hidden | State::Trunk)) else {
-        txn.remove(Key::work(id));
+    let head = load::<SessionHeader>(txn, &Key::header(id))?;
+    let Some(head) =
+        head.filter(|head| matches!(head.state, SessionState::Hidden | SessionState::Trunk))
+    else {
+        txn.remove(Key::gc_mark(id));
         return Ok(0);
     };
     let any = |txn: &Txn<'_>, bond| {
@@ -106,12 +101,12 @@ fn step(txn: &mut Txn<'_>, id: SessionId, limit: usize) -> Result<usize, LogErro
             .map(|e| !e.is_empty())
     };
     if any(txn, EdgeKind::Continues)? {
-        txn.remove(Key::work(id));
+        txn.remove(Key::gc_mark(id));
         return Ok(0);
     }
     match (any(txn, EdgeKind::Shares)?, head.state) {
-        (true, State::Trunk) => {
-            txn.remove(Key::work(id));
+        (true, SessionState::Trunk) => {
+            txn.remove(Key::gc_mark(id));
             Ok(0)
         }
         (true, _) => reroot(txn, id, head, limit),
@@ -123,7 +118,7 @@ fn step(txn: &mut Txn<'_>, id: SessionId, limit: usize) -> Result<usize, LogErro
 fn reroot(
     txn: &mut Txn<'_>,
     id: SessionId,
-    mut head: Head,
+    mut head: SessionHeader,
     limit: usize,
 ) -> Result<usize, LogError> {
     let kept = shared_events(txn, id)?.min(head.events);
@@ -135,7 +130,7 @@ fn reroot(
     let (payloads, first, more) = load_packs(txn, id, kept)?;
     if more {
         let together = event_batch::pack(&payloads[first as usize..]);
-        txn.remove_range(&KeyRange::pack(id, first), usize::MAX)?;
+        txn.remove_range(&KeyRange::event_batch(id, first), usize::MAX)?;
         txn.create_parts(&together, |part| Key::event(id, first, part), 0, false);
     }
     head.events = kept;
@@ -149,9 +144,9 @@ fn reroot(
     lifecycle::push_events(txn, id, &mut head, &EventBatch::of(&[rerooted]));
     head.response = None;
     lifecycle::stop_continuing(txn, id, &mut head)?;
-    head.state = State::Trunk;
-    txn.put(Key::head(id), &head);
-    txn.remove(Key::work(id));
+    head.state = SessionState::Trunk;
+    txn.put(Key::header(id), &head);
+    txn.remove(Key::gc_mark(id));
     Ok(removed)
 }
 
@@ -181,9 +176,14 @@ fn shared_events(txn: &Txn<'_>, id: SessionId) -> Result<u64, LogError> {
 }
 
 /// Removes a session that nothing needs, and looks at what it needed.
-fn erase(txn: &mut Txn<'_>, id: SessionId, head: &Head, limit: usize) -> Result<usize, LogError> {
+fn erase(
+    txn: &mut Txn<'_>,
+    id: SessionId,
+    head: &SessionHeader,
+    limit: usize,
+) -> Result<usize, LogError> {
     let mut removed = 0;
-    for space in [Space::Body, Space::Flat, Space::Event] {
+    for space in [Space::Body, Space::FlattenedPrefix, Space::Event] {
         removed += txn.remove_range(&KeyRange::session(space, id), limit - removed)?;
     }
     if removed == limit {
@@ -195,10 +195,10 @@ fn erase(txn: &mut Txn<'_>, id: SessionId, head: &Head, limit: usize) -> Result<
     ] {
         let Some(parent) = parent else { continue };
         txn.remove(Key::edge(parent, bond, id));
-        mark(txn, parent)?;
+        marks::mark(txn, parent)?;
     }
-    txn.remove(Key::head(id));
-    txn.remove(Key::work(id));
+    txn.remove(Key::header(id));
+    txn.remove(Key::gc_mark(id));
     txn.totals.sessions = txn.totals.sessions.saturating_sub(1);
     Ok(removed + 4)
 }

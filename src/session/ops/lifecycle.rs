@@ -8,14 +8,15 @@ use super::{
             event::{Event, ForkPoint, Opened},
             event_batch::EventBatch,
             hash_chain,
-            migrate::v1::{TurnClosed, TurnFinish, TurnStatus, Usage},
-            record::{Edge, Head, Kept, Payload, Place, State, load},
+            payload::Payload,
+            record::{Edge, IndexEntry, ResponseHeader, SessionHeader, SessionState, load},
+            v1::{TurnClosed, TurnFinish, TurnStatus, Usage},
         },
-        key::{EdgeKind, Key, KeyRange, SessionId, Space},
+        keys::{EdgeKind, Key, KeyRange, SessionId, Space},
         store::ReadStore,
         txn::Txn,
     },
-    gc,
+    marks,
 };
 
 /// Owners and model names are no longer, in bytes, so that records fit into one value.
@@ -84,7 +85,7 @@ pub enum Target {
     /// The response's body.
     Body,
     /// The flattened tokens of its ancestors.
-    Flat,
+    FlattenedPrefix,
 }
 
 /// Begins a session, with the edges to those it needs.
@@ -111,7 +112,7 @@ pub fn open(txn: &mut Txn<'_>, opening: &NewSession) -> Result<(), LogError> {
     };
     if continued
         .as_ref()
-        .is_some_and(|parent| parent.state != State::Stored)
+        .is_some_and(|parent| parent.state != SessionState::Stored)
     {
         return Err(LogError::ParentGone);
     }
@@ -130,7 +131,7 @@ pub fn open(txn: &mut Txn<'_>, opening: &NewSession) -> Result<(), LogError> {
     };
     write_edges(txn, opening);
     txn.totals.sessions += 1;
-    let mut head = Head {
+    let mut head = SessionHeader {
         owner: opening.owner.clone(),
         model: opening.model.clone(),
         created_at_ms: opening.created_at_ms,
@@ -143,7 +144,7 @@ pub fn open(txn: &mut Txn<'_>, opening: &NewSession) -> Result<(), LogError> {
         bytes: 0,
         chain: hash_chain::START,
         ordinal: None,
-        state: State::Open,
+        state: SessionState::Open,
         response: None,
     };
     let opened = Event::Opened(Opened {
@@ -154,13 +155,17 @@ pub fn open(txn: &mut Txn<'_>, opening: &NewSession) -> Result<(), LogError> {
         created_at_ms: opening.created_at_ms,
     });
     push_events(txn, opening.id, &mut head, &EventBatch::of(&[opened]));
-    txn.create(Key::open(opening.id), &head);
+    txn.create(Key::open_header(opening.id), &head);
     Ok(())
 }
 
-fn usable_parent(txn: &Txn<'_>, parent: SessionId, opening: &NewSession) -> Result<Head, LogError> {
-    let head = load::<Head>(txn, &Key::head(parent))?.ok_or(LogError::ParentGone)?;
-    let usable = matches!(head.state, State::Stored | State::Unstored);
+fn usable_parent(
+    txn: &Txn<'_>,
+    parent: SessionId,
+    opening: &NewSession,
+) -> Result<SessionHeader, LogError> {
+    let head = load::<SessionHeader>(txn, &Key::header(parent))?.ok_or(LogError::ParentGone)?;
+    let usable = matches!(head.state, SessionState::Stored | SessionState::Unstored);
     if !usable || head.owner != opening.owner {
         return Err(LogError::ParentGone);
     }
@@ -191,14 +196,19 @@ fn write_edges(txn: &mut Txn<'_>, opening: &NewSession) {
     }
 }
 
-fn load_open(txn: &Txn<'_>, id: SessionId) -> Result<Head, LogError> {
-    load::<Head>(txn, &Key::open(id))?.ok_or_else(|| {
+fn load_open(txn: &Txn<'_>, id: SessionId) -> Result<SessionHeader, LogError> {
+    load::<SessionHeader>(txn, &Key::open_header(id))?.ok_or_else(|| {
         LogError::Unavailable(format!("the beginning of session {id} could not be stored"))
     })
 }
 
 /// Appends events and counts them in the head, which the caller stores.
-pub(super) fn push_events(txn: &mut Txn<'_>, id: SessionId, head: &mut Head, pack: &EventBatch) {
+pub(super) fn push_events(
+    txn: &mut Txn<'_>,
+    id: SessionId,
+    head: &mut SessionHeader,
+    pack: &EventBatch,
+) {
     txn.append_events(id, head.events, pack);
     head.events += pack.digests.len() as u64;
     head.tokens += pack.tokens;
@@ -214,7 +224,7 @@ pub(super) fn push_events(txn: &mut Txn<'_>, id: SessionId, head: &mut Head, pac
 pub fn append(txn: &mut Txn<'_>, id: SessionId, events: &EventBatch) -> Result<(), LogError> {
     let mut head = load_open(txn, id)?;
     push_events(txn, id, &mut head, events);
-    txn.put(Key::open(id), &head);
+    txn.put(Key::open_header(id), &head);
     Ok(())
 }
 
@@ -233,7 +243,7 @@ pub fn stage(
     let key_of = |part| match target {
         Target::Event => Key::event(id, head.events, part),
         Target::Body => Key::body(id, part),
-        Target::Flat => Key::flat(id, part),
+        Target::FlattenedPrefix => Key::flattened_prefix(id, part),
     };
     txn.create_parts(slice, key_of, first_part, true);
     Ok(())
@@ -247,12 +257,12 @@ pub fn flatten(txn: &mut Txn<'_>, id: SessionId, piece: &StagedPayload) -> Resul
     let mut head = load_open(txn, id)?;
     txn.create_parts(
         &piece.rest,
-        |part| Key::flat(id, part),
+        |part| Key::flattened_prefix(id, part),
         piece.staged_parts,
         false,
     );
     head.flat = true;
-    txn.put(Key::open(id), &head);
+    txn.put(Key::open_header(id), &head);
     Ok(())
 }
 
@@ -272,33 +282,33 @@ pub fn close(txn: &mut Txn<'_>, id: SessionId, closing: &SessionClose) -> Result
     match &closing.response {
         Some(response) => {
             head.bytes += response.body.len_bytes;
-            head.state = State::Stored;
+            head.state = SessionState::Stored;
             keep(txn, id, &mut head, response, closing.closed_at_ms)?;
         }
         None => {
-            head.state = State::Unstored;
-            let place = Place {
+            head.state = SessionState::Unstored;
+            let place = IndexEntry {
                 session: id,
                 at_ms: closing.closed_at_ms,
             };
-            txn.create(Key::unstored(ordinal), &place);
+            txn.create(Key::unstored_index(ordinal), &place);
             stop_continuing(txn, id, &mut head)?;
         }
     }
-    txn.create(Key::head(id), &head);
-    txn.remove(Key::open(id));
+    txn.create(Key::header(id), &head);
+    txn.remove(Key::open_header(id));
     Ok(())
 }
 
 fn keep(
     txn: &mut Txn<'_>,
     id: SessionId,
-    head: &mut Head,
+    head: &mut SessionHeader,
     response: &ClosedResponse,
     at_ms: i64,
 ) -> Result<(), LogError> {
     let body = &response.body;
-    head.response = Some(Kept {
+    head.response = Some(ResponseHeader {
         end_events: head.events,
         head_digest: response.head_digest,
         forkable: response.forkable,
@@ -315,10 +325,10 @@ fn keep(
         txn.create_parts(&body.rest, key_of, body.staged_parts, false);
     }
     let ordinal = head.ordinal.unwrap_or_default();
-    let place = Place { session: id, at_ms };
-    txn.create(Key::order(ordinal), &place);
+    let place = IndexEntry { session: id, at_ms };
+    txn.create(Key::response_index(ordinal), &place);
     if let Some(owner) = &head.owner {
-        txn.create(Key::listing(owner, ordinal), &place);
+        txn.create(Key::owner_index(owner, ordinal), &place);
     }
     txn.totals.responses += 1;
     txn.totals.response_bytes += head.bytes;
@@ -326,8 +336,8 @@ fn keep(
 }
 
 /// Whether a body fits into one value with its session's head.
-fn fits_beside(id: SessionId, head: &Head, body: &StagedPayload) -> bool {
-    let room = codec::payload_room_bytes(Key::head(id).as_bytes().len());
+fn fits_beside(id: SessionId, head: &SessionHeader, body: &StagedPayload) -> bool {
+    let room = codec::payload_room_bytes(Key::header(id).as_bytes().len());
     let beside = BODY_PREFIX_LEN_BYTES + body.rest.bytes.len();
     let len = codec::encoded_len(head).saturating_add(beside);
     body.staged_parts == 0 && len <= room
@@ -337,7 +347,7 @@ fn fits_beside(id: SessionId, head: &Head, body: &StagedPayload) -> bool {
 pub(super) fn stop_continuing(
     txn: &mut Txn<'_>,
     id: SessionId,
-    head: &mut Head,
+    head: &mut SessionHeader,
 ) -> Result<(), LogError> {
     let Some(parent) = head.continues.take() else {
         return Ok(());
@@ -349,7 +359,7 @@ pub(super) fn stop_continuing(
         };
         txn.put(Key::edge(parent, EdgeKind::Shares, id), &edge);
     }
-    gc::mark(txn, parent)
+    marks::mark(txn, parent)
 }
 
 /// Closes a turn that the end of the process cut off, and removes what it had staged. Does at most
@@ -362,7 +372,10 @@ pub fn close_interrupted(txn: &mut Txn<'_>, id: SessionId, limit: usize) -> Resu
     let mut removed = txn.remove_range(&KeyRange::events_from(id, head.events), limit)?;
     removed += txn.remove_range(&KeyRange::session(Space::Body, id), limit - removed)?;
     if !head.flat {
-        removed += txn.remove_range(&KeyRange::session(Space::Flat, id), limit - removed)?;
+        removed += txn.remove_range(
+            &KeyRange::session(Space::FlattenedPrefix, id),
+            limit - removed,
+        )?;
     }
     if removed == limit {
         return Ok(false);

@@ -10,9 +10,11 @@ use super::super::{
     format::{
         codec::{self, Kind},
         event::{Event, ForkPoint, Tokens},
-        record::{Flat, Head, Payload, damaged, load, load_events, load_parts},
+        payload::{Payload, load_parts},
+        record::{FlattenedPrefix, SessionHeader, damaged, load},
+        session_events::load_events,
     },
-    key::{Key, SessionId, Space},
+    keys::{Key, SessionId, Space},
     store::ReadStore,
 };
 use crate::id::TokenId;
@@ -64,7 +66,7 @@ pub fn lineage(
         let mut head = head_of(read, at.parent)?;
         if at.events > head.events {
             let lacking = format!("it should have {} events", at.events);
-            return Err(damaged(&Key::head(at.parent), &lacking).into());
+            return Err(damaged(&Key::header(at.parent), &lacking).into());
         }
         let tokens = own_tokens(read, at.parent, at.events)?;
         pieces.push(LineageSegment {
@@ -90,8 +92,8 @@ pub fn lineage(
     }
 }
 
-fn head_of(read: &impl ReadStore, id: SessionId) -> Result<Head, LogError> {
-    let key = Key::head(id);
+fn head_of(read: &impl ReadStore, id: SessionId) -> Result<SessionHeader, LogError> {
+    let key = Key::header(id);
     Ok(
         load(read, &key)?
             .ok_or_else(|| damaged(&key, &"a session that others share is missing"))?,
@@ -114,9 +116,9 @@ fn own_tokens(read: &impl ReadStore, id: SessionId, events: u64) -> Result<Vec<T
 ///
 /// # Errors
 /// [`LogError::Corrupt`] if they are missing or damaged.
-pub fn load_flat(read: &impl ReadStore, id: SessionId) -> Result<Flat, LogError> {
-    let key = Key::flat(id, 0);
-    let payload = load_parts(read, Space::Flat, id)?
+pub fn load_flat(read: &impl ReadStore, id: SessionId) -> Result<FlattenedPrefix, LogError> {
+    let key = Key::flattened_prefix(id, 0);
+    let payload = load_parts(read, Space::FlattenedPrefix, id)?
         .ok_or_else(|| damaged(&key, &"the flattened tokens are missing"))?;
     if (payload.kind, payload.schema) != (Kind::Flat, 1) {
         return Err(damaged(&key, &"it is no flattened stretch").into());
@@ -155,11 +157,11 @@ pub fn flat_for_fork(read: &impl ReadStore, point: ForkPoint) -> Result<Option<P
         .filter(|piece| piece.depth == base_depth)
         .ok_or_else(|| {
             damaged(
-                &Key::head(point.parent),
+                &Key::header(point.parent),
                 &format!("it has no ancestor at depth {base_depth}"),
             )
         })?;
-    let flat = Flat {
+    let flat = FlattenedPrefix {
         base: base.oldest,
         tokens: line.tokens(),
     };

@@ -3,5 +3,6 @@
 pub mod gc;
 pub mod lifecycle;
 pub mod lineage;
+mod marks;
 pub mod replay;
 pub mod retention;

@@ -3,8 +3,8 @@
 use super::{
     super::{
         error::LogError,
-        format::record::{Head, Place, load, open_record},
-        key::{Key, KeyRange, Space},
+        format::record::{IndexEntry, SessionHeader, load, open_record},
+        keys::{Key, KeyRange, Space},
         store::ReadStore,
         txn::Txn,
     },
@@ -83,8 +83,8 @@ pub fn next_expiry_ms(
 ) -> Result<Option<i64>, LogError> {
     let kept = !bounds.persistence_disabled();
     let lifetimes = [
-        (Space::Order, bounds.ttl_ms.filter(|_| kept)),
-        (Space::Unstored, bounds.unstored_retention_ms),
+        (Space::ResponseIndex, bounds.ttl_ms.filter(|_| kept)),
+        (Space::UnstoredIndex, bounds.unstored_retention_ms),
     ];
     let mut next: Option<i64> = None;
     for (space, lifetime_ms) in lifetimes {
@@ -121,7 +121,7 @@ pub fn enforce(
     Ok(true)
 }
 
-fn oldest(read: &impl ReadStore, space: Space) -> Result<Option<Place>, LogError> {
+fn oldest(read: &impl ReadStore, space: Space) -> Result<Option<IndexEntry>, LogError> {
     let first = read.scan(&KeyRange::space(space), 1)?.pop();
     Ok(first
         .map(|(key, value)| open_record(&key, &value))
@@ -145,13 +145,13 @@ fn drop_oldest_response(
     if !exceeded && bounds.ttl_ms.is_none() {
         return Ok(false);
     }
-    let Some(place) = oldest(txn, Space::Order)? else {
+    let Some(place) = oldest(txn, Space::ResponseIndex)? else {
         return Ok(false);
     };
     if !exceeded && !bounds.is_expired(place.at_ms, now_ms) {
         return Ok(false);
     }
-    let head = load::<Head>(txn, &Key::head(place.session))?.ok_or_else(|| {
+    let head = load::<SessionHeader>(txn, &Key::header(place.session))?.ok_or_else(|| {
         LogError::Corrupt(format!(
             "response {} is listed but has no session",
             place.session
@@ -169,7 +169,7 @@ fn drop_oldest_unstored(
     if bounds.unstored_retention_ms.is_none() {
         return Ok(false);
     }
-    let Some(place) = oldest(txn, Space::Unstored)? else {
+    let Some(place) = oldest(txn, Space::UnstoredIndex)? else {
         return Ok(false);
     };
     if !outlived(bounds.unstored_retention_ms, place.at_ms, now_ms) {

@@ -8,7 +8,7 @@ use std::{
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use super::{
-    super::key::{Key, KeyRange},
+    super::keys::{Key, KeyRange},
     Batch, Storage, StorageError, Value,
     memory::MemoryStorage,
 };

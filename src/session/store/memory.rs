@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    super::key::{Key, KeyRange},
+    super::keys::{Key, KeyRange},
     Batch, Storage, StorageError, Value,
 };
 

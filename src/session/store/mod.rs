@@ -7,8 +7,8 @@ pub mod sled;
 
 use std::collections::BTreeMap;
 
-pub use super::format::migrate::v1::Totals;
-use super::key::{Key, KeyRange};
+pub use super::format::v1::Totals;
+use super::keys::{Key, KeyRange};
 
 /// The bytes of one stored value: a whole envelope.
 pub type Value = Vec<u8>;
@@ -93,6 +93,19 @@ pub trait ReadStore {
     /// # Errors
     /// As [`Storage::scan`].
     fn scan(&self, range: &KeyRange, limit: usize) -> Result<Vec<(Key, Value)>, StorageError>;
+}
+
+/// Reads a storage directly. To be used while nothing else uses the storage.
+pub struct Direct<'a>(pub &'a dyn Storage);
+
+impl ReadStore for Direct<'_> {
+    fn get(&self, key: &Key) -> Result<Option<Value>, StorageError> {
+        self.0.get(key)
+    }
+
+    fn scan(&self, range: &KeyRange, limit: usize) -> Result<Vec<(Key, Value)>, StorageError> {
+        self.0.scan(range, limit)
+    }
 }
 
 /// Reads a range as if `overlay` were written over the storage.

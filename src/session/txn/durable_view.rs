@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::super::{
-    key::{Key, KeyRange},
+    keys::{Key, KeyRange},
     store::{ReadStore, Storage, StorageError, Value, scan_under},
 };
 

@@ -8,9 +8,10 @@ use super::{
     format::{
         codec::{self, Stamp},
         event_batch::EventBatch,
-        record::{Payload, Record, part_len_bytes, seal_parts, seal_record},
+        payload::{Payload, part_len_bytes, seal_parts},
+        record::{Record, seal_record},
     },
-    key::{Key, KeyRange, SessionId},
+    keys::{Key, KeyRange, SessionId},
     store::{Batch, ReadStore, Storage, StorageError, Totals, Value, scan_under},
 };
 
@@ -259,7 +260,7 @@ mod tests {
     use super::*;
     use crate::session::{
         format::record::{Edge, load},
-        key::{EdgeKind, SessionId},
+        keys::{EdgeKind, SessionId},
         store::memory::MemoryStorage,
     };
 

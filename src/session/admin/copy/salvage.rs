@@ -8,19 +8,21 @@ use crate::session::{
         codec::Kind,
         event::Event,
         event_batch, hash_chain,
+        payload::{Assembly, Payload, load_parts},
         record::{
-            Assembly, Head, Kept, Payload, State, damaged, for_each_entry, load,
-            load_event_payloads, load_parts, load_session,
+            ResponseHeader, SessionHeader, SessionState, damaged, for_each_entry, load,
+            load_session,
         },
+        session_events::load_event_payloads,
     },
-    key::{Key, KeyRange, SessionId, Space},
+    keys::{Key, KeyRange, SessionId, Space},
     ops::{lineage, replay::replay},
     store::{ReadStore, StorageError},
 };
 
 /// A whole session.
 pub(super) struct Salvaged {
-    pub(super) head: Head,
+    pub(super) head: SessionHeader,
     pub(super) events: Vec<Payload>,
     /// The body of its response, unless the head holds it.
     pub(super) body: Option<Payload>,
@@ -42,16 +44,16 @@ impl Salvaged {
 
 /// Reads a session and checks all of it.
 pub(super) fn salvage(read: &impl ReadStore, id: SessionId) -> Result<Salvaged, LogError> {
-    let (head, events) = match load::<Head>(read, &Key::head(id))? {
+    let (head, events) = match load::<SessionHeader>(read, &Key::header(id))? {
         Some(head) => with_events(read, id, head)?,
         None => without_head(read, id)?,
     };
     let decoded: Result<Vec<_>, _> = events.iter().map(Event::decode).collect();
-    let decoded = decoded.map_err(|damage| damaged(&Key::head(id), &damage))?;
+    let decoded = decoded.map_err(|damage| damaged(&Key::header(id), &damage))?;
     let closed = replay(&decoded).closed;
     let ended_at_ms = closed.map_or(head.created_at_ms, |closed| closed.closed_at_ms);
-    if head.state == State::Stored && head.response.is_none() {
-        return Err(damaged(&Key::head(id), &"the record of a response is missing").into());
+    if head.state == SessionState::Stored && head.response.is_none() {
+        return Err(damaged(&Key::header(id), &"the record of a response is missing").into());
     }
     let body = match &head.response {
         Some(kept) if kept.body.is_none() => Some(whole_body(read, id, kept)?),
@@ -74,19 +76,22 @@ pub(super) fn salvage(read: &impl ReadStore, id: SessionId) -> Result<Salvaged, 
 fn with_events(
     read: &impl ReadStore,
     id: SessionId,
-    head: Head,
-) -> Result<(Head, Vec<Payload>), LogError> {
+    head: SessionHeader,
+) -> Result<(SessionHeader, Vec<Payload>), LogError> {
     let events = load_event_payloads(read, id, head.events)?;
     if hash_chain::over(&events) != head.chain {
-        return Err(damaged(&Key::head(id), &"the chain over its events is broken").into());
+        return Err(damaged(&Key::header(id), &"the chain over its events is broken").into());
     }
     Ok((head, events))
 }
 
 /// A session whose turn is in flight, or whose last head was lost: then one from before the turn
 /// ended may still be found.
-fn without_head(read: &impl ReadStore, id: SessionId) -> Result<(Head, Vec<Payload>), LogError> {
-    let open = load::<Head>(read, &Key::open(id))?;
+fn without_head(
+    read: &impl ReadStore,
+    id: SessionId,
+) -> Result<(SessionHeader, Vec<Payload>), LogError> {
+    let open = load::<SessionHeader>(read, &Key::open_header(id))?;
     match (rebuild(read, id), open) {
         (Ok(rebuilt), _) if rebuilt.0.response.is_some() => Ok(rebuilt),
         (_, Some(open)) => with_events(read, id, open),
@@ -94,7 +99,11 @@ fn without_head(read: &impl ReadStore, id: SessionId) -> Result<(Head, Vec<Paylo
     }
 }
 
-fn whole_body(read: &impl ReadStore, id: SessionId, kept: &Kept) -> Result<Payload, LogError> {
+fn whole_body(
+    read: &impl ReadStore,
+    id: SessionId,
+    kept: &ResponseHeader,
+) -> Result<Payload, LogError> {
     let body = load_parts(read, Space::Body, id)?.filter(|body| {
         let digest: [u8; 32] = Sha256::digest(&body.bytes).into();
         digest == kept.body_digest
@@ -104,16 +113,24 @@ fn whole_body(read: &impl ReadStore, id: SessionId, kept: &Kept) -> Result<Paylo
 
 fn whole_flat(read: &impl ReadStore, id: SessionId) -> Result<Payload, LogError> {
     lineage::load_flat(read, id)?;
-    let flat = load_parts(read, Space::Flat, id)?.filter(|flat| flat.kind == Kind::Flat);
-    Ok(flat.ok_or_else(|| damaged(&Key::flat(id, 0), &"the flattened tokens are missing"))?)
+    let flat = load_parts(read, Space::FlattenedPrefix, id)?.filter(|flat| flat.kind == Kind::Flat);
+    Ok(flat.ok_or_else(|| {
+        damaged(
+            &Key::flattened_prefix(id, 0),
+            &"the flattened tokens are missing",
+        )
+    })?)
 }
 
 /// Makes a head from the events that are there, in order, from the first on. A response comes back
 /// if its body has values of its own, to be read but not to be forked.
-fn rebuild(read: &impl ReadStore, id: SessionId) -> Result<(Head, Vec<Payload>), LogError> {
+fn rebuild(
+    read: &impl ReadStore,
+    id: SessionId,
+) -> Result<(SessionHeader, Vec<Payload>), LogError> {
     let events = leading_events(read, id)?;
     let decoded: Result<Vec<_>, _> = events.iter().map(Event::decode).collect();
-    let decoded = decoded.map_err(|damage| damaged(&Key::head(id), &damage))?;
+    let decoded = decoded.map_err(|damage| damaged(&Key::header(id), &damage))?;
     let replayed = replay(&decoded);
     let opened = replayed
         .opened
@@ -125,7 +142,7 @@ fn rebuild(read: &impl ReadStore, id: SessionId) -> Result<(Head, Vec<Payload>),
     let response = rebuild_response(read, id, &decoded)?;
     let body_len_bytes = response.as_ref().map_or(0, |kept| kept.body_len_bytes);
     let lengths = events.iter().map(|event| event.bytes.len() as u64);
-    let head = Head {
+    let head = SessionHeader {
         owner: opened.owner,
         model: opened.model,
         created_at_ms: opened.created_at_ms,
@@ -139,9 +156,9 @@ fn rebuild(read: &impl ReadStore, id: SessionId) -> Result<(Head, Vec<Payload>),
         chain: hash_chain::over(&events),
         ordinal: None,
         state: if response.is_some() {
-            State::Stored
+            SessionState::Stored
         } else {
-            State::Unstored
+            SessionState::Unstored
         },
         response,
     };
@@ -152,7 +169,7 @@ fn rebuild_response(
     read: &impl ReadStore,
     id: SessionId,
     events: &[Event],
-) -> Result<Option<Kept>, LogError> {
+) -> Result<Option<ResponseHeader>, LogError> {
     let last = events
         .iter()
         .rposition(|event| matches!(event, Event::TurnClosed(_)));
@@ -163,7 +180,7 @@ fn rebuild_response(
     let body = load_parts(read, Space::Body, id)?;
     Ok(body
         .filter(|body| body.kind == Kind::Body)
-        .map(|body| Kept {
+        .map(|body| ResponseHeader {
             end_events: last as u64 + 1,
             head_digest: [0; 32],
             forkable: false,

@@ -5,17 +5,23 @@ use crate::session::{
     format::{
         event::Event,
         hash_chain,
-        record::{Head, Place, ResponseMeta, State, load, load_packs},
+        record::{IndexEntry, ResponseMeta, SessionHeader, SessionState, load},
+        session_events::load_packs,
     },
-    key::{EdgeKind, Key, KeyRange, SessionId, Space},
+    keys::{EdgeKind, Key, KeyRange, SessionId, Space},
     log::stored_body,
     ops::lineage,
     store::{ReadStore, StorageError},
 };
 
 /// Checks a session that is not being erased.
-pub(super) fn check(read: &impl ReadStore, id: SessionId, head: &Head, report: &mut Report) {
-    let key = Key::head(id);
+pub(super) fn check(
+    read: &impl ReadStore,
+    id: SessionId,
+    head: &SessionHeader,
+    report: &mut Report,
+) {
+    let key = Key::header(id);
     check_events(read, id, head, report);
     let related = check_relations(read, id, head, report);
     report.take(&key, related);
@@ -26,8 +32,8 @@ pub(super) fn check(read: &impl ReadStore, id: SessionId, head: &Head, report: &
     }
 }
 
-fn check_events(read: &impl ReadStore, id: SessionId, head: &Head, report: &mut Report) {
-    let key = Key::head(id);
+fn check_events(read: &impl ReadStore, id: SessionId, head: &SessionHeader, report: &mut Report) {
+    let key = Key::header(id);
     let loaded = load_packs(read, id, head.events);
     let Some((payloads, _, more)) = report.take(&key, loaded) else {
         return;
@@ -52,10 +58,10 @@ fn check_events(read: &impl ReadStore, id: SessionId, head: &Head, report: &mut 
 fn check_relations(
     read: &impl ReadStore,
     id: SessionId,
-    head: &Head,
+    head: &SessionHeader,
     report: &mut Report,
 ) -> Result<(), StorageError> {
-    let key = Key::head(id);
+    let key = Key::header(id);
     if let Some(point) = head.fork {
         let parent = head_of(read, point.parent)?;
         let there = parent
@@ -102,27 +108,33 @@ fn check_relations(
 fn check_state(
     read: &impl ReadStore,
     id: SessionId,
-    head: &Head,
+    head: &SessionHeader,
     report: &mut Report,
 ) -> Result<(), StorageError> {
-    let key = Key::head(id);
+    let key = Key::header(id);
     let record = ResponseMeta::of(head);
     let any = |bond| {
         read.scan(&KeyRange::edges(id, bond), 1)
             .map(|edges| !edges.is_empty())
     };
     match head.state {
-        State::Open => {}
-        State::Unstored => check_place(read, id, head, &[Space::Unstored], report)?,
-        State::Stored if head.owner.is_none() => {
-            check_place(read, id, head, &[Space::Order], report)?;
+        SessionState::Open => {}
+        SessionState::Unstored => check_place(read, id, head, &[Space::UnstoredIndex], report)?,
+        SessionState::Stored if head.owner.is_none() => {
+            check_place(read, id, head, &[Space::ResponseIndex], report)?;
         }
-        State::Stored => check_place(read, id, head, &[Space::Order, Space::Listing], report)?,
-        State::Hidden => report.check(any(EdgeKind::Continues)?, &key, "nothing needs it"),
-        State::Trunk => report.check(any(EdgeKind::Shares)?, &key, "nothing shares it"),
+        SessionState::Stored => check_place(
+            read,
+            id,
+            head,
+            &[Space::ResponseIndex, Space::OwnerIndex],
+            report,
+        )?,
+        SessionState::Hidden => report.check(any(EdgeKind::Continues)?, &key, "nothing needs it"),
+        SessionState::Trunk => report.check(any(EdgeKind::Shares)?, &key, "nothing shares it"),
     }
     match (record, head.state) {
-        (Some(record), State::Stored | State::Hidden) => {
+        (Some(record), SessionState::Stored | SessionState::Hidden) => {
             let body = stored_body(read, id, head.clone());
             let body = report.take(&key, body);
             let len = body.map(|body| body.len() as u64);
@@ -134,7 +146,9 @@ fn check_state(
             let ends = record.end_events <= head.events;
             report.check(ends, &key, "its response has more events than it");
         }
-        (None, State::Stored | State::Hidden) => report.find(&key, "its response lacks"),
+        (None, SessionState::Stored | SessionState::Hidden) => {
+            report.find(&key, "its response lacks")
+        }
         (Some(_), _) => report.find(&key, "it has a response although it stored none"),
         _ => {}
     }
@@ -144,30 +158,32 @@ fn check_state(
 fn check_place(
     read: &impl ReadStore,
     id: SessionId,
-    head: &Head,
+    head: &SessionHeader,
     spaces: &[Space],
     report: &mut Report,
 ) -> Result<(), StorageError> {
-    let key = Key::head(id);
+    let key = Key::header(id);
     let Some(ordinal) = head.ordinal else {
         report.find(&key, "it has no place in the log");
         return Ok(());
     };
     for space in spaces {
         let place = match space {
-            Space::Order => Key::order(ordinal),
-            Space::Listing => Key::listing(head.owner.as_deref().unwrap_or_default(), ordinal),
-            _ => Key::unstored(ordinal),
+            Space::ResponseIndex => Key::response_index(ordinal),
+            Space::OwnerIndex => {
+                Key::owner_index(head.owner.as_deref().unwrap_or_default(), ordinal)
+            }
+            _ => Key::unstored_index(ordinal),
         };
-        let there = load::<Place>(read, &place)?.is_some_and(|place| place.session == id);
+        let there = load::<IndexEntry>(read, &place)?.is_some_and(|place| place.session == id);
         report.check(there, &key, format!("it does not stand at {place:?}"));
     }
     Ok(())
 }
 
 /// The flattened tokens must be those of the ancestors that they stand for.
-fn check_flat(read: &impl ReadStore, id: SessionId, head: &Head, report: &mut Report) {
-    let key = Key::flat(id, 0);
+fn check_flat(read: &impl ReadStore, id: SessionId, head: &SessionHeader, report: &mut Report) {
+    let key = Key::flattened_prefix(id, 0);
     let Some(point) = head.fork else {
         return report.find(&key, "a root has no ancestors");
     };

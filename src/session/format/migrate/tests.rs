@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
-use super::{super::migrate::*, v1::*};
+use super::{super::v1::*, *};
 use crate::session::{
     admin::verify::verify,
     format::{
         codec::{Kind, decode, encode},
         event::Event,
         event_batch,
-        record::{Payload, open_record, seal_record},
+        payload::Payload,
+        record::{open_record, seal_record},
     },
-    key::SessionId,
+    keys::SessionId,
     store::{
         StorageError,
         faulty::{Fault, FaultyStorage, Loss},
@@ -171,7 +172,7 @@ fn every_kind_of_format_1_is_written_byte_for_byte_as_released() {
             more: false,
             commit: 3,
         };
-        let envelope = codec::seal(stamp, &Key::head(ID), &payload);
+        let envelope = codec::seal(stamp, &Key::header(ID), &payload);
         format!("{} {}\n", kind as u8, hex(&envelope))
     });
     let written: String = lines.collect();
@@ -231,7 +232,7 @@ fn old_store(storage: &dyn Storage, places: u64) {
     let mut txn = Txn::begin(storage, totals);
     for n in 0..places {
         txn.create(
-            Key::unstored(n),
+            Key::unstored_index(n),
             &Place {
                 session: ID,
                 at_ms: n as i64,
@@ -244,7 +245,7 @@ fn old_store(storage: &dyn Storage, places: u64) {
 
 fn assert_upgraded(storage: &dyn Storage, places: u64) {
     let entries = storage
-        .scan(&KeyRange::space(Space::Unstored), usize::MAX)
+        .scan(&KeyRange::space(Space::UnstoredIndex), usize::MAX)
         .unwrap();
     assert_eq!(entries.len() as u64, places);
     for (n, (key, value)) in entries.iter().enumerate() {
@@ -254,7 +255,7 @@ fn assert_upgraded(storage: &dyn Storage, places: u64) {
     let format: Format = load(&Direct(storage), &Key::format()).unwrap().unwrap();
     assert_eq!(format.version, 2);
     assert_eq!(storage.get(&Key::upgrade()).unwrap(), None);
-    let totals = totals(&Direct(storage)).unwrap();
+    let totals = load_totals(&Direct(storage)).unwrap();
     let all = storage.scan(&KeyRange::all(), usize::MAX).unwrap();
     assert_eq!(totals.records, all.len() as u64);
 }
@@ -300,8 +301,13 @@ fn a_store_of_a_newer_program_is_refused_with_a_sentence() {
 
 #[test]
 fn data_without_a_format_is_no_new_store() {
-    let storage =
-        MemoryStorage::holding([(Key::open(ID), seal_record(&Key::open(ID), &Mark {}, 1))].into());
+    let storage = MemoryStorage::holding(
+        [(
+            Key::open_header(ID),
+            seal_record(&Key::open_header(ID), &Mark {}, 1),
+        )]
+        .into(),
+    );
     assert!(matches!(prepare(&storage, &[]), Err(LogError::Corrupt(_))));
 }
 

@@ -5,12 +5,9 @@ use std::sync::Arc;
 use super::{ALL, SetClock, assert_clean, id, opening, start, start_at, store};
 use crate::session::{
     LogError, RetentionLimits,
-    format::{
-        migrate::{Direct, totals},
-        record::{Head, State, load},
-    },
-    key::Key,
-    store::{Storage, memory::MemoryStorage},
+    format::record::{SessionHeader, SessionState, load, load_totals},
+    keys::Key,
+    store::{Direct, Storage, memory::MemoryStorage},
 };
 
 #[tokio::test]
@@ -40,7 +37,7 @@ async fn bounds_drop_the_oldest_but_nothing_that_is_continued() {
         store(&log, n, None).await;
     }
     log.settle().await.unwrap();
-    assert_eq!(totals(&Direct(&*storage)).unwrap().sessions, 2);
+    assert_eq!(load_totals(&Direct(&*storage)).unwrap().sessions, 2);
 }
 
 #[tokio::test]
@@ -53,7 +50,7 @@ async fn a_bound_of_no_bytes_drops_each_response_at_once() {
     store(&log, 1, None).await;
     assert_eq!(log.response(&ALL, id(1)), Err(LogError::NotFound));
     log.settle().await.unwrap();
-    assert_eq!(totals(&Direct(&*storage)).unwrap().records, 2);
+    assert_eq!(load_totals(&Direct(&*storage)).unwrap().records, 2);
 }
 
 #[tokio::test]
@@ -96,10 +93,10 @@ async fn what_has_outlived_its_time_is_hidden_before_it_is_dropped() {
     assert_eq!(log.delete(ALL, id(1)).await, Err(LogError::NotFound));
     let listed = log.list(None, None, 9).unwrap();
     assert_eq!(listed.iter().map(|l| l.id).collect::<Vec<_>>(), [id(900)]);
-    assert!(storage.get(&Key::head(id(1))).unwrap().is_some());
+    assert!(storage.get(&Key::header(id(1))).unwrap().is_some());
     log.sweep(1_001).await.unwrap();
     log.settle().await.unwrap();
-    assert_eq!(storage.get(&Key::head(id(1))).unwrap(), None);
+    assert_eq!(storage.get(&Key::header(id(1))).unwrap(), None);
     assert_eq!(log.next_expiry_ms(), Ok(Some(1_900)));
 }
 
@@ -125,8 +122,8 @@ async fn without_persistence_everything_by_id_says_so_and_turns_are_still_logged
     continuing.continues = Some(id(1));
     let refused = log.begin(continuing).await.map(|turn| turn.id());
     assert_eq!(refused, Err(LogError::PersistenceDisabled));
-    let head: Head = load(&Direct(&*storage), &Key::head(id(1)))
+    let head: SessionHeader = load(&Direct(&*storage), &Key::header(id(1)))
         .unwrap()
         .unwrap();
-    assert_eq!(head.state, State::Unstored);
+    assert_eq!(head.state, SessionState::Unstored);
 }

@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use crate::session::{
-    key::{Key, KeyRange},
+    keys::{Key, KeyRange},
     store::{Batch, Storage, StorageError, Value, memory::MemoryStorage},
 };
 

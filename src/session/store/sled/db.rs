@@ -11,7 +11,7 @@ use std::{
 
 use super::files;
 use crate::session::{
-    key::{Key, KeyRange},
+    keys::{Key, KeyRange},
     store::{StorageError, Value},
 };
 

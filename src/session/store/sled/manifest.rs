@@ -17,7 +17,7 @@ use crate::session::{
         codec::envelope_len,
         record::{Manifest, open_record, seal_record},
     },
-    key::Key,
+    keys::Key,
     store::StorageError,
 };
 

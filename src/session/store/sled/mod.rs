@@ -30,7 +30,7 @@ use super::{
             migrate::FORMAT_VERSION,
             record::{Manifest, load},
         },
-        key::{Key, KeyRange},
+        keys::{Key, KeyRange},
     },
     Batch, ReadStore, Storage, StorageError, Totals, Value,
 };

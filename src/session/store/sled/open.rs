@@ -16,7 +16,7 @@ use crate::session::{
         migrate::{self, FORMAT_VERSION},
         record::{Format, Manifest, damaged, for_each_entry, load},
     },
-    key::{Key, KeyRange},
+    keys::{Key, KeyRange},
     store::{StorageError, Totals},
 };
 

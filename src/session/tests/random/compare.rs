@@ -2,9 +2,7 @@
 
 use super::run::{History, RETENTION_SECS};
 use crate::session::{
-    Access, LogError,
-    admin::verify::verify,
-    format::migrate::{Direct, totals},
+    Access, LogError, admin::verify::verify, format::record::load_totals, store::Direct,
 };
 
 impl History {
@@ -34,7 +32,7 @@ impl History {
         let Some(told_ms) = self.model.told_ms else {
             return;
         };
-        let totals = totals(&Direct(&*self.storage)).unwrap();
+        let totals = load_totals(&Direct(&*self.storage)).unwrap();
         if let Some(max) = self.bounds.max_bytes {
             assert!(totals.response_bytes <= max, "{totals:?}");
             // How many bytes a response counts for is not the model's business.
@@ -91,7 +89,7 @@ impl History {
                 Err(LogError::NotFound)
             );
         }
-        let heads = totals(&Direct(&*self.storage)).unwrap();
+        let heads = load_totals(&Direct(&*self.storage)).unwrap();
         assert_eq!(
             heads.sessions,
             self.model.sessions.len() as u64,
@@ -124,7 +122,7 @@ impl History {
         }
         self.wait(self.log.sweep(i64::MAX / 2)).unwrap();
         self.wait(self.log.settle()).unwrap();
-        let totals = totals(&Direct(&*self.storage)).unwrap();
+        let totals = load_totals(&Direct(&*self.storage)).unwrap();
         assert_eq!(
             (totals.sessions, totals.responses, totals.response_bytes),
             (0, 0, 0)

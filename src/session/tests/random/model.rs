@@ -9,7 +9,7 @@ use crate::{
 
 /// Why a session is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kept {
+pub(super) enum ResponseHeader {
     /// Its turn is in flight.
     Open,
     /// Its response can be read.
@@ -23,7 +23,7 @@ pub(super) enum Kept {
 /// A session as it must be.
 #[derive(Debug, Clone)]
 pub(super) struct Session {
-    pub(super) kept: Kept,
+    pub(super) kept: ResponseHeader,
     pub(super) owner: Option<String>,
     pub(super) fork: Option<ForkPoint>,
     pub(super) continues: Option<SessionId>,
@@ -72,7 +72,7 @@ impl Model {
         self.order.retain(|stored| *stored != id);
         self.unstored.retain(|unstored| *unstored != id);
         if let Some(session) = self.sessions.get_mut(&id) {
-            session.kept = Kept::Released;
+            session.kept = ResponseHeader::Released;
         }
     }
 
@@ -82,7 +82,7 @@ impl Model {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
-        session.kept = Kept::Unstored;
+        session.kept = ResponseHeader::Unstored;
         session.continues = None;
     }
 
@@ -118,7 +118,7 @@ impl Model {
             }
             let mut changed = false;
             for (id, session) in &mut self.sessions {
-                let released = session.kept == Kept::Released && !continued.contains(id);
+                let released = session.kept == ResponseHeader::Released && !continued.contains(id);
                 if released && session.continues.take().is_some() {
                     changed = true;
                 }
@@ -127,7 +127,7 @@ impl Model {
                 .sessions
                 .iter()
                 .filter(|(id, session)| {
-                    session.kept == Kept::Released
+                    session.kept == ResponseHeader::Released
                         && !continued.contains(*id)
                         && !shared.contains(*id)
                 })

@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use super::{
-    model::{Kept, Session},
+    model::{ResponseHeader, Session},
     run::{History, Unsure},
 };
 use crate::session::{
     Access, LogError, SessionId, SessionLog,
     format::{
-        migrate::Direct,
-        record::{Head, Place, State, load, load_events, open_record},
+        record::{IndexEntry, SessionHeader, SessionState, load, open_record},
+        session_events::load_events,
     },
-    key::{Key, KeyRange, Space},
+    keys::{Key, KeyRange, Space},
     ops::replay::replay,
-    store::{ReadStore, Storage, faulty::Fault, memory::MemoryStorage},
+    store::{Direct, ReadStore, Storage, faulty::Fault, memory::MemoryStorage},
 };
 
 impl History {
@@ -96,32 +96,35 @@ impl History {
             _ => {}
         }
         let read = Direct(&*self.storage);
-        let (order, unstored) = (places(&read, Space::Order), places(&read, Space::Unstored));
+        let (order, unstored) = (
+            places(&read, Space::ResponseIndex),
+            places(&read, Space::UnstoredIndex),
+        );
         let order = places_of(&order);
         if self.bounds_drop() {
             self.model.drop_before(order.first());
         }
         assert_eq!(order, self.model.order, "stored responses in log order");
-        let open = |session: &Session| session.kept == Kept::Open;
+        let open = |session: &Session| session.kept == ResponseHeader::Open;
         let ids: Vec<_> = self.model.sessions.keys().copied().collect();
         for id in ids {
-            let head = load::<Head>(&read, &Key::head(id)).unwrap();
+            let head = load::<SessionHeader>(&read, &Key::header(id)).unwrap();
             let session = self.model.sessions.get_mut(&id).unwrap();
             match head {
                 None if open(session) => drop(self.model.sessions.remove(&id)),
                 Some(head) if open(session) => {
-                    session.kept = Kept::Unstored;
+                    session.kept = ResponseHeader::Unstored;
                     session.continues = None;
                     let events = load_events(&read, id, head.events).unwrap();
                     let tokens = (1..=events.len()).map(|n| replay(&events[..n]).tokens);
                     session.tokens_after = tokens.collect();
                 }
-                head if session.kept == Kept::Unstored => {
-                    let released = head.is_none_or(|head| head.state != State::Unstored);
+                head if session.kept == ResponseHeader::Unstored => {
+                    let released = head.is_none_or(|head| head.state != SessionState::Unstored);
                     session.kept = if released {
-                        Kept::Released
+                        ResponseHeader::Released
                     } else {
-                        Kept::Unstored
+                        ResponseHeader::Unstored
                     };
                 }
                 _ => {}
@@ -130,13 +133,13 @@ impl History {
         self.model.unstored = places_of(&unstored);
         for place in unstored {
             let session = self.model.sessions.get_mut(&place.session).unwrap();
-            assert_eq!(session.kept, Kept::Unstored);
+            assert_eq!(session.kept, ResponseHeader::Unstored);
             session.ended_at_ms = place.at_ms;
         }
     }
 }
 
-fn places(read: &Direct<'_>, space: Space) -> Vec<Place> {
+fn places(read: &Direct<'_>, space: Space) -> Vec<IndexEntry> {
     let entries = read.scan(&KeyRange::space(space), usize::MAX).unwrap();
     entries
         .iter()
@@ -144,6 +147,6 @@ fn places(read: &Direct<'_>, space: Space) -> Vec<Place> {
         .collect()
 }
 
-fn places_of(places: &[Place]) -> Vec<SessionId> {
+fn places_of(places: &[IndexEntry]) -> Vec<SessionId> {
     places.iter().map(|place| place.session).collect()
 }

@@ -4,7 +4,7 @@ use std::{future::Future, sync::Arc};
 
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
-use super::model::{Kept, Model, Session};
+use super::model::{Model, ResponseHeader, Session};
 use crate::session::{
     Access, Event, LogError, LogOptions, NewSession, RetentionLimits, SessionId, SessionLog,
     format::event::{ForkPoint, InputAppended, Tokens, TurnClosed, TurnFinish, TurnStatus, Usage},
@@ -184,7 +184,8 @@ impl History {
     /// What a stateless client does that sends a conversation again.
     pub(super) fn extend_any_session(&mut self) {
         let alive = self.model.sessions.iter();
-        let alive = alive.filter(|(_, s)| matches!(s.kept, Kept::Stored | Kept::Unstored));
+        let alive = alive
+            .filter(|(_, s)| matches!(s.kept, ResponseHeader::Stored | ResponseHeader::Unstored));
         let ids: Vec<_> = alive.map(|(id, _)| *id).collect();
         let Some(parent) = self.pick(&ids) else {
             return;
@@ -269,7 +270,7 @@ impl History {
         });
         let turn = self.unless_unavailable(begun)?;
         let session = Session {
-            kept: Kept::Open,
+            kept: ResponseHeader::Open,
             owner,
             fork,
             continues,
@@ -322,7 +323,7 @@ impl History {
         };
         self.model.told_ms = Some(self.now_ms);
         let ended = self.wait(turn.end(ending));
-        session.kept = Kept::Stored;
+        session.kept = ResponseHeader::Stored;
         match ended {
             Ok(()) => {
                 self.model.sessions.insert(id, session);

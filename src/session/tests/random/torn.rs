@@ -10,11 +10,11 @@ use crate::session::{
     admin::verify::verify,
     format::{
         event::{ForkPoint, Tokens},
-        migrate::{Direct, totals},
+        record::load_totals,
     },
     log::{NewResponse, TurnEnd},
     store::{
-        Storage,
+        Direct, Storage,
         faulty::{Fault, FaultyStorage, Loss},
     },
 };
@@ -59,7 +59,7 @@ fn write_a_few_turns(storage: &Arc<FaultyStorage>, seed: u64) -> u64 {
             previous = Some(id);
         }
     });
-    totals(&Direct(&**storage)).unwrap().commit
+    load_totals(&Direct(&**storage)).unwrap().commit
 }
 
 #[test]
