@@ -131,7 +131,7 @@ pub struct AnswerArgs {
     /// JSON object of arguments for chat templates; a request's `chat_template_kwargs` win over it.
     #[arg(long, env = "STEMMA_CHAT_TEMPLATE_ARGS", value_name = "JSON", value_parser = json_object)]
     pub chat_template_args: Option<Map<String, Value>>,
-    /// Whether prompts show what the model thought in earlier turns, as far as its template does.
+    /// True if prompts show what the model thought in earlier turns, as far as its template does.
     #[arg(long, env = "STEMMA_PRESERVE_THINKING", value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
     pub preserve_thinking: bool,
     /// What becomes of tools of types that this server does not have: the request is refused, or they

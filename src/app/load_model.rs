@@ -59,7 +59,7 @@ pub(super) struct ModelOptions<'a> {
     pub(super) template_args: Map<String, Value>,
     /// Longest answer where a request names no length.
     pub(super) max_output_tokens: Option<u64>,
-    /// Whether a whole answer that is one call as JSON is that call.
+    /// True if a whole answer that is one call as JSON is that call.
     pub(super) lenient_tool_calls: bool,
     /// Prefixes on disk, if there are to be any.
     pub(super) snapshots: Option<Snapshots>,

@@ -95,7 +95,7 @@ impl Authenticator {
         }
     }
 
-    /// Whether everybody comes in.
+    /// True if everybody comes in.
     pub fn is_open(&self) -> bool {
         matches!(self.0, Kind::Open(_))
     }

@@ -93,7 +93,7 @@ impl KeyHash {
         ))
     }
 
-    /// Whether this is the hash of that secret. Takes as long as the parameters say.
+    /// True if this is the hash of that secret. Takes as long as the parameters say.
     pub(super) fn matches(&self, secret: &Secret, workspace: &mut Workspace) -> bool {
         // What was parsed once has all parts.
         let Ok(hash) = PasswordHash::new(&self.0) else {

@@ -53,7 +53,7 @@ pub enum Output {
 }
 
 impl Output {
-    /// Whether the client is to run something.
+    /// True if the client is to run something.
     pub fn is_call(&self) -> bool {
         matches!(self, Self::FunctionCall(_) | Self::CustomCall(_))
     }

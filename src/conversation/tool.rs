@@ -30,7 +30,7 @@ pub struct FunctionTool {
     pub description: Option<String>,
     /// JSON Schema of its arguments, with the client's key order kept.
     pub parameters: Option<Map<String, Value>>,
-    /// Whether arguments must match the schema exactly.
+    /// True if arguments must match the schema exactly.
     pub strict: Option<bool>,
     /// Where the request has the schema.
     pub path: String,

@@ -28,11 +28,11 @@ pub struct Turn {
     pub sampling: SamplingRequest,
     /// Texts that end the answer and do not appear in it; none is empty.
     pub stop: Vec<String>,
-    /// Whether the model's own end tokens are to be passed over.
+    /// True if the model's own end tokens are to be passed over.
     pub ignore_eos: bool,
-    /// Whether the response is to be kept.
+    /// True if the response is to be kept.
     pub store: bool,
-    /// Whether what the model has read is to be kept on disk for a while, even if the response is not.
+    /// True if what the model has read is to be kept on disk for a while, even if the response is not.
     pub keep_prefix: bool,
     /// The tools that the client declares; the head shows those that may be called.
     pub tools: Arc<[Tool]>,
@@ -100,7 +100,7 @@ pub struct SamplingRequest {
 pub struct ToolRules {
     /// Whether the model may call at all.
     pub choice: ToolChoice,
-    /// Whether one answer may hold several calls.
+    /// True if one answer may hold several calls.
     pub parallel: bool,
     /// Most calls of one answer.
     pub calls_max: Option<u64>,
@@ -131,7 +131,7 @@ pub enum ToolChoice {
     Named(NamedTool),
     /// Only these tools, and at least one of them if that is required.
     Allowed {
-        /// Whether it must call one.
+        /// True if it must call one.
         required: bool,
         /// At least one.
         tools: Vec<NamedTool>,
@@ -157,7 +157,7 @@ impl NamedTool {
 }
 
 impl ToolChoice {
-    /// Whether the model must call something.
+    /// True if the model must call something.
     pub fn is_forced(&self) -> bool {
         matches!(
             self,

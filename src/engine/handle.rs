@@ -140,7 +140,7 @@ impl EngineHandle {
         }
     }
 
-    /// Whether the engine's thread is alive.
+    /// True if the engine's thread is alive.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.shared.stats.has_changed().is_ok()

@@ -25,7 +25,7 @@ pub(super) struct Candidate<'a> {
     pub(super) relatives: &'a [SharedPrefix],
     /// Tokens in memory.
     pub(super) cached: usize,
-    /// Whether it runs as soon as there is room.
+    /// True if it runs as soon as there is room.
     pub(super) ready: bool,
     /// If it is still open what it begins with: how many tokens the cache had.
     pub(super) open: Option<usize>,

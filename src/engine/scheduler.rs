@@ -42,7 +42,7 @@ pub(super) struct SequenceView {
     /// How much key/value memory of its own it has, in tokens: none while what is cached is only
     /// shared with the prefix cache, else `cached`.
     pub(super) held: usize,
-    /// Whether its reader has room for what a step reports. Once it has, it has until the sequence
+    /// True if its reader has room for what a step reports. Once it has, it has until the sequence
     /// generates a token, because nobody else fills the room; that every job ends rests on this.
     pub(super) ready: bool,
     /// The place of an older one that it waits for, to take what that one reads.

@@ -356,7 +356,7 @@ struct Answer {
 }
 
 impl Answer {
-    /// Whether the tokens are this prompt and at least one token of its answer.
+    /// True if the tokens are this prompt and at least one token of its answer.
     fn is_begun(&self, tokens: &[TokenId]) -> bool {
         tokens
             .strip_prefix(self.prompt.as_slice())

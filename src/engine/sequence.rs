@@ -36,7 +36,7 @@ pub(super) struct Sequence<K> {
     /// Ascends with age.
     number: u64,
     submitted: Instant,
-    /// Whether it has had a step.
+    /// True if it has had a step.
     begun: bool,
     /// The prompt and the answer so far.
     tokens: Vec<TokenId>,
@@ -67,9 +67,9 @@ pub(super) struct Sequence<K> {
     known: usize,
     /// What the cache had of it before snapshots were read, if they were.
     before_thaw: Option<usize>,
-    /// Whether the reader knows what it begins with.
+    /// True if the reader knows what it begins with.
     accepted: bool,
-    /// Whether it has lost a memory and has none since.
+    /// True if it has lost a memory and has none since.
     evicted: bool,
     events: EventSink,
     _place: OwnedSemaphorePermit,
@@ -186,7 +186,7 @@ impl<K: KvCache> Sequence<K> {
         }
     }
 
-    /// Whether its reader has room. After an eviction half the reader's channel must be free before
+    /// True if its reader has room. After an eviction half the reader's channel must be free before
     /// the tokens are read again, or a slow reader would cost that every few tokens.
     fn is_ready(&self) -> bool {
         match self.held() {
@@ -196,7 +196,7 @@ impl<K: KvCache> Sequence<K> {
         }
     }
 
-    /// Whether its reader has gone.
+    /// True if its reader has gone.
     pub(super) fn is_abandoned(&self) -> bool {
         self.events.is_closed()
     }
@@ -212,12 +212,12 @@ impl<K: KvCache> Sequence<K> {
         own.map(KvCache::bytes)
     }
 
-    /// Whether its memory is only shared with the prefix cache.
+    /// True if its memory is only shared with the prefix cache.
     pub(super) fn is_pinned(&self) -> bool {
         self.pin.is_some()
     }
 
-    /// Whether it waits for the next token of its answer, not for its prompt.
+    /// True if it waits for the next token of its answer, not for its prompt.
     pub(super) fn is_decoding(&self) -> bool {
         self.tokens.len() > self.prompt_len && self.tokens.len() == self.cached() + 1
     }

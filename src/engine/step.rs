@@ -108,7 +108,7 @@ impl<E: Executor> Engine<E> {
         self.executor.vocab_size()
     }
 
-    /// Whether no job is left.
+    /// True if no job is left.
     pub(super) fn is_empty(&self) -> bool {
         self.sequences.is_empty() && self.thawing.is_empty()
     }

@@ -130,7 +130,7 @@ impl<'a> GrammarBuilder<'a> {
         parts.join(" ")
     }
 
-    /// Whether a text spells a control token.
+    /// True if a text spells a control token.
     pub(super) fn has_control(&self, text: &str) -> bool {
         self.first_control(text).is_some()
     }

@@ -213,7 +213,7 @@ fn select(wanted: &Wanted, files: &[String]) -> Result<Vec<String>, LoadError> {
     })
 }
 
-/// Whether a file, at the top of its repository, is one that loading a model reads.
+/// True if a file, at the top of its repository, is one that loading a model reads.
 fn is_needed(file: &str) -> bool {
     const NAMES: [&str; 7] = [
         "config.json",

@@ -242,7 +242,7 @@ impl Index {
     }
 }
 
-/// Whether a name stays within its folder.
+/// True if a name stays within its folder.
 fn is_plain_name(name: &str) -> bool {
     Path::new(name)
         .file_name()

@@ -63,7 +63,7 @@ impl TensorType {
 }
 
 impl TensorType {
-    /// Whether elements are plain floating-point numbers.
+    /// True if elements are plain floating-point numbers.
     pub(super) fn is_float(self) -> bool {
         matches!(self, Self::F32 | Self::F16 | Self::Bf16)
     }

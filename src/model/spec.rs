@@ -23,13 +23,13 @@ pub struct DecoderSpec {
     pub norm: NormSpec,
     /// What the tensors are called.
     pub names: WeightNames,
-    /// Whether the q, k and v projections have biases.
+    /// True if the q, k and v projections have biases.
     pub qkv_bias: bool,
-    /// Whether attention's output projection has a bias.
+    /// True if attention's output projection has a bias.
     pub output_bias: bool,
-    /// Whether the feed-forward projections have biases.
+    /// True if the feed-forward projections have biases.
     pub mlp_bias: bool,
-    /// Whether each query and key head is normalised.
+    /// True if each query and key head is normalised.
     pub qk_norm: bool,
     /// The feed-forward gate's non-linearity.
     pub activation: Activation,
@@ -41,7 +41,7 @@ pub struct DecoderSpec {
     pub attention_soft_cap: Option<f32>,
     /// `cap · tanh(x / cap)` on logits.
     pub logit_soft_cap: Option<f32>,
-    /// Whether the output projection is the embedding matrix.
+    /// True if the output projection is the embedding matrix.
     pub tied_embeddings: bool,
     /// Largest number of tokens of one sequence.
     pub context_length: usize,
@@ -116,7 +116,7 @@ pub enum RopeScaling {
 pub struct NormSpec {
     /// Added to the mean square.
     pub eps: f32,
-    /// Whether the stored weight `w` means a factor `1 + w` (Gemma).
+    /// True if the stored weight `w` means a factor `1 + w` (Gemma).
     pub unit_offset: bool,
 }
 

@@ -135,7 +135,7 @@ fn opening(text: &str) -> Option<JsonStart> {
     })
 }
 
-/// Whether more text could make this an opening.
+/// True if more text could make this an opening.
 fn may_open(text: &str) -> bool {
     match text.strip_prefix(FENCE) {
         Some(inside) => after_language(inside).trim_start().is_empty(),
@@ -147,7 +147,7 @@ fn after_language(text: &str) -> &str {
     text.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// Whether an object, as far as it has come, begins as a call does, so that other JSON is not held.
+/// True if an object, as far as it has come, begins as a call does, so that other JSON is not held.
 fn may_be_call(object: &str) -> bool {
     let inside = object[1..].trim_start();
     ["\"name\"", "\"arguments\""]

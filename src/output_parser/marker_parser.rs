@@ -26,7 +26,7 @@ pub(super) struct Openers {
 }
 
 impl Openers {
-    /// Whether nothing begins calls.
+    /// True if nothing begins calls.
     pub(super) fn is_empty(&self) -> bool {
         self.markers.is_empty() && self.at_start.is_empty()
     }
@@ -213,10 +213,10 @@ impl OutputParser for MarkerParser {
 #[derive(Debug, Default)]
 struct Deltas {
     space: String,
-    /// Whether a marker stands before what comes.
+    /// True if a marker stands before what comes.
     is_behind_marker: bool,
     has_begun: bool,
-    /// Whether a backtick is open.
+    /// True if a backtick is open.
     is_quoting: bool,
 }
 

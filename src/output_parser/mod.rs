@@ -31,7 +31,7 @@ pub trait OutputParser: Send {
     /// Adds what was held back; there is no more text.
     fn finish(&mut self, pieces: &mut Vec<OutputDelta>);
 
-    /// Whether the next text would be thoughts.
+    /// True if the next text would be thoughts.
     fn in_reasoning(&self) -> bool {
         false
     }

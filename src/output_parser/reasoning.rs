@@ -79,7 +79,7 @@ impl ReasoningMarkers {
         written.or_else(known).copied()
     }
 
-    /// Whether a prompt ends inside thoughts, as templates make it that open them for the model.
+    /// True if a prompt ends inside thoughts, as templates make it that open them for the model.
     pub(super) fn is_open_after(&self, prompt: &str) -> bool {
         prompt.trim_end().ends_with(self.open)
     }

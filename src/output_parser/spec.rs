@@ -18,7 +18,7 @@ pub struct ParserSpec {
     pub wrapper: Option<CallTemplate>,
     /// How it marks thoughts, if it has any.
     pub thinking: Option<ReasoningMarkers>,
-    /// Whether its prompts show the tools that are offered: without that it cannot call any.
+    /// True if its prompts show the tools that are offered: without that it cannot call any.
     pub shows_tools: bool,
 }
 
@@ -28,9 +28,9 @@ pub struct ParserOptions<'a> {
     /// The tools that may be called, under the names by which the model calls them. Without any, what
     /// looks like a call is text.
     pub tools: &'a [FunctionTool],
-    /// Whether the prompt ends inside thoughts: see [`Description::thinks_after`].
+    /// True if the prompt ends inside thoughts: see [`Description::thinks_after`].
     pub thinks: bool,
-    /// Whether a whole answer that is one JSON object of a name and arguments is a call, too.
+    /// True if a whole answer that is one JSON object of a name and arguments is a call, too.
     pub lenient: bool,
 }
 
@@ -58,7 +58,7 @@ impl ParserSpec {
         }
     }
 
-    /// Whether a prompt that ends so lets the answer begin inside thoughts.
+    /// True if a prompt that ends so lets the answer begin inside thoughts.
     pub fn opens_reasoning(&self, prompt: &str) -> bool {
         self.thinking
             .is_some_and(|thinking| thinking.is_open_after(prompt))

@@ -16,7 +16,7 @@ pub struct StopStrings {
 pub struct Watched {
     /// What may be shown.
     pub text: String,
-    /// Whether a stop text was found; nothing after it is shown.
+    /// True if a stop text was found; nothing after it is shown.
     pub stopped: bool,
 }
 

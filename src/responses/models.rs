@@ -33,7 +33,7 @@ pub struct ServedModel {
     pub template: Option<Arc<ChatTemplate>>,
     /// How it writes calls and thoughts.
     pub dialect: ParserSpec,
-    /// Whether a whole answer that is one call as JSON is read as that call, without any marker.
+    /// True if a whole answer that is one call as JSON is read as that call, without any marker.
     pub lenient_tool_calls: bool,
     /// Arguments of the template where a request has none.
     pub template_args: Map<String, Value>,

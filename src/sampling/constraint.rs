@@ -71,7 +71,7 @@ impl TokenBitmask {
         Self { words }
     }
 
-    /// Whether a token is in the set.
+    /// True if a token is in the set.
     #[must_use]
     pub fn contains(&self, token: TokenId) -> bool {
         let word = self.words.get(token as usize / 32).copied().unwrap_or(0);

@@ -41,7 +41,7 @@ pub struct Rendering<'a> {
     pub head: &'a Preamble,
     /// The conversation, oldest item first.
     pub items: &'a [Item],
-    /// Whether the prompt ends by opening the assistant's turn.
+    /// True if the prompt ends by opening the assistant's turn.
     pub add_generation_prompt: bool,
 }
 
@@ -141,7 +141,7 @@ impl ChatTemplate {
         &self.source
     }
 
-    /// Whether a prompt shows the tools that are offered. Where that cannot be tried, the source's
+    /// True if a prompt shows the tools that are offered. Where that cannot be tried, the source's
     /// mentioning `tools` counts.
     pub fn shows_tools(&self) -> bool {
         let name = "stemma_shows_this_tool";
@@ -174,12 +174,12 @@ impl ChatTemplate {
         }
     }
 
-    /// Whether this variable of the template's is none that a template argument sets.
+    /// True if this variable of the template's is none that a template argument sets.
     pub fn is_reserved(variable: &str) -> bool {
         variables::RESERVED.contains(&variable)
     }
 
-    /// Whether the template's source has this word, such as `tools` or `enable_thinking`: a template
+    /// True if the template's source has this word, such as `tools` or `enable_thinking`: a template
     /// without it ignores that variable or key.
     pub fn mentions(&self, word: &str) -> bool {
         preprocess::mentions(&self.source, word)

@@ -98,7 +98,7 @@ fn refusing_none(tag: &str) -> Option<String> {
     ))
 }
 
-/// Whether the source has `word` as a whole word.
+/// True if the source has `word` as a whole word.
 pub(super) fn mentions(source: &str, word: &str) -> bool {
     let part_of_word = |c: char| c.is_alphanumeric() || c == '_';
     source.match_indices(word).any(|(start, _)| {
@@ -107,7 +107,7 @@ pub(super) fn mentions(source: &str, word: &str) -> bool {
     })
 }
 
-/// Whether the template refuses call ids that do not have nine characters, as Mistral's do.
+/// True if the template refuses call ids that do not have nine characters, as Mistral's do.
 pub(super) fn wants_short_call_ids(source: &str) -> bool {
     source.contains("length != 9")
 }
@@ -124,7 +124,7 @@ const LOOK_UPS: [&str; 8] = [
     "removesuffix",
 ];
 
-/// Whether the template looks for this spelling inside values, as in `'</think>' in content`.
+/// True if the template looks for this spelling inside values, as in `'</think>' in content`.
 pub(super) fn parses(source: &str, spelling: &str) -> bool {
     ['\'', '"'].iter().any(|quote| {
         let quoted = format!("{quote}{spelling}{quote}");
@@ -136,7 +136,7 @@ pub(super) fn parses(source: &str, spelling: &str) -> bool {
     })
 }
 
-/// Whether a text ends with the start of a call of one of the methods.
+/// True if a text ends with the start of a call of one of the methods.
 fn opens_look_up(text: &str) -> bool {
     let name = text
         .strip_suffix('(')

@@ -9,7 +9,7 @@ pub const ARGUMENT: &str = "preserve_thinking";
 
 const MARKERS: (&str, &str) = ("<think>", "</think>");
 
-/// Whether thoughts of earlier turns are kept, which they are unless an argument says otherwise.
+/// True if thoughts of earlier turns are kept, which they are unless an argument says otherwise.
 pub(super) fn are_kept(template_args: &Map<String, Value>) -> bool {
     template_args.get(ARGUMENT) != Some(&Value::Bool(false))
 }

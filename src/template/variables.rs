@@ -27,9 +27,9 @@ pub(super) struct Variables<'a> {
     pub(super) rendering: &'a Rendering<'a>,
     pub(super) special: &'a SpecialTokens,
     pub(super) disguise: &'a EscapedValues<'a>,
-    /// Whether call ids must have nine characters.
+    /// True if call ids must have nine characters.
     pub(super) short_ids: bool,
-    /// Whether arguments of calls are objects, where they can be; texts otherwise.
+    /// True if arguments of calls are objects, where they can be; texts otherwise.
     pub(super) arguments_as_objects: bool,
 }
 

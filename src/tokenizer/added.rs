@@ -49,7 +49,7 @@ impl AddedToken {
         }
     }
 
-    /// Whether the token structures a prompt, so that no user's text may spell it.
+    /// True if the token structures a prompt, so that no user's text may spell it.
     ///
     /// Special tokens do. So do some that model files list as ordinary, which only their brackets
     /// give away: `<tool_call>` of Qwen, `<｜User｜>` of DeepSeek, `[TOOL_CALLS]` of Mistral. Empty

@@ -42,8 +42,8 @@ pub struct GgufVocabulary {
     pub unknown: Option<u32>,
     /// Padding token.
     pub padding: Option<u32>,
-    /// Whether a text is preceded by the beginning-of-sequence token.
+    /// True if a text is preceded by the beginning-of-sequence token.
     pub add_bos: Option<bool>,
-    /// Whether SentencePiece puts a space before a text.
+    /// True if SentencePiece puts a space before a text.
     pub add_space_prefix: Option<bool>,
 }

@@ -15,6 +15,6 @@ pub trait ChunkEncoder {
     /// Ends an answer. After the last of them come the token counts, if they are wanted.
     fn end(&mut self, index: usize, record: ResponseState) -> Vec<Self::Chunk>;
 
-    /// Whether all answers have ended.
+    /// True if all answers have ended.
     fn is_over(&self) -> bool;
 }

@@ -13,7 +13,7 @@ const LIMIT_DEFAULT: usize = 20;
 pub struct Page {
     /// Most entries, 1 to 100.
     pub limit: usize,
-    /// Whether the oldest entry comes first.
+    /// True if the oldest entry comes first.
     pub ascending: bool,
     /// Id of the entry before the first wanted one.
     pub after: Option<String>,

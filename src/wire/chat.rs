@@ -24,7 +24,7 @@ pub struct ChatRequest {
     /// The conversation.
     #[schema(value_type = Vec<ChatMessage>, min_items = 1)]
     pub messages: Option<Vec<ChatMessage>>,
-    /// Whether the answer comes as server-sent events, with `data: [DONE]` at their end.
+    /// True if the answer comes as server-sent events, with `data: [DONE]` at their end.
     #[schema(default = false)]
     pub stream: Option<bool>,
     /// Of a stream only.
@@ -68,7 +68,7 @@ pub struct ChatRequest {
     pub stop: Option<TextOrList<String>>,
     /// Extension: the model's own end tokens do not end the answer.
     pub ignore_eos: Option<bool>,
-    /// Whether the choices tell how likely their tokens were.
+    /// True if the choices tell how likely their tokens were.
     #[schema(default = false)]
     pub logprobs: Option<bool>,
     /// How many of the likeliest tokens beside each; needs `logprobs`.
@@ -80,7 +80,7 @@ pub struct ChatRequest {
     /// Whether it must.
     #[schema(value_type = Option<ToolChoice>)]
     pub tool_choice: Option<Value>,
-    /// Whether the answer may hold several calls.
+    /// True if the answer may hold several calls.
     pub parallel_tool_calls: Option<bool>,
     /// Extension: most calls of the answer.
     #[schema(minimum = 1)]
@@ -135,7 +135,7 @@ pub struct ChatRequest {
 #[derive(Debug, Clone, Copy, Default, Deserialize, ToSchema)]
 #[serde(expecting = "an object")]
 pub struct StreamOptions {
-    /// Whether a last chunk tells token counts.
+    /// True if a last chunk tells token counts.
     #[schema(default = false)]
     pub include_usage: Option<bool>,
     /// No effect.

@@ -24,7 +24,7 @@ pub struct CompletionRequest {
     pub model: Option<String>,
     /// What is continued. An empty text begins with the model's own first token.
     pub prompt: Option<Prompts>,
-    /// Whether the answer comes as server-sent events, with `data: [DONE]` at their end.
+    /// True if the answer comes as server-sent events, with `data: [DONE]` at their end.
     #[schema(default = false)]
     pub stream: Option<bool>,
     /// Of a stream only.
@@ -34,7 +34,7 @@ pub struct CompletionRequest {
     pub n: Option<i64>,
     /// The same as `n` only.
     pub best_of: Option<i64>,
-    /// Whether the answers begin with their prompts; prompts that are texts only.
+    /// True if the answers begin with their prompts; prompts that are texts only.
     #[schema(default = false)]
     pub echo: Option<bool>,
     /// Not supported.

@@ -25,13 +25,13 @@ pub struct CreateRequest {
     pub input: Option<TextOrList<InputItem>>,
     /// A system message that leads this request; not inherited by what continues it.
     pub instructions: Option<String>,
-    /// Whether the answer comes as server-sent events.
+    /// True if the answer comes as server-sent events.
     #[schema(default = false)]
     pub stream: Option<bool>,
     /// No effect.
     #[schema(value_type = Option<Object>)]
     pub stream_options: Option<Map<String, Value>>,
-    /// Whether the response can be read and continued later.
+    /// True if the response can be read and continued later.
     #[schema(default = true)]
     pub store: Option<bool>,
     /// At most 16 pairs, keys up to 64 characters, values up to 512; shown again.
@@ -80,7 +80,7 @@ pub struct CreateRequest {
     /// Whether it must.
     #[schema(value_type = Option<ToolChoice>)]
     pub tool_choice: Option<Value>,
-    /// Whether the answer may hold several calls.
+    /// True if the answer may hold several calls.
     #[schema(default = true)]
     pub parallel_tool_calls: Option<bool>,
     /// Most calls of the answer.

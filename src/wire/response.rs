@@ -43,7 +43,7 @@ pub struct Response {
     pub tools: Vec<Tool>,
     /// Whether the model had to call something.
     pub tool_choice: ToolChoice,
-    /// Whether the model might call several tools at once.
+    /// True if the model might call several tools at once.
     pub parallel_tool_calls: bool,
     /// Most calls.
     #[schema(required)]
@@ -67,7 +67,7 @@ pub struct Response {
     /// As asked for.
     #[schema(required)]
     pub max_output_tokens: Option<u64>,
-    /// Whether it is kept.
+    /// True if it is kept.
     pub store: bool,
     /// Always `false`.
     pub background: bool,

@@ -27,7 +27,7 @@ fn db(dir: &Path) -> PathBuf {
 struct Sample {
     dir: tempfile::TempDir,
     ids: BTreeSet<SessionId>,
-    /// Whether its process ended in order.
+    /// True if its process ended in order.
     closed: bool,
 }
 

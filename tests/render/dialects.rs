@@ -158,7 +158,7 @@ fn answer_start(prompt: &str, all: &str, common: usize) -> usize {
     open.unwrap_or(common)
 }
 
-/// Whether the text in which a grammar would force these calls is what the template writes.
+/// True if the text in which a grammar would force these calls is what the template writes.
 fn is_wrapped(description: &ParserSpec, answer: &str, turned: &Turned, shown: usize) -> bool {
     let Some(wrapper) = description.wrapper else {
         return true;
@@ -226,7 +226,7 @@ fn wrapped_arguments(wrapper: &CallTemplate, json: &str) -> Option<String> {
     Some(arguments.join(tags.between))
 }
 
-/// Whether a text is there, with some id wherever it may have any.
+/// True if a text is there, with some id wherever it may have any.
 fn contains(answer: &str, wanted: &str) -> bool {
     let mut parts = wanted.split(CallTemplate::ID);
     let first = parts.next().expect("a first part");

@@ -57,7 +57,7 @@ fn a_role_makes_a_token_special() {
     assert_eq!(tokenizer.decode(&[2]), "");
 }
 
-/// Whether plain text can become a token.
+/// True if plain text can become a token.
 fn reaches(tokenizer: &Tokenizer, spelling: &str) -> bool {
     let id = tokenizer.token_id(spelling).expect("in the vocabulary");
     let texts = [

@@ -34,7 +34,7 @@ pub(super) enum Change {
     Remove {
         /// Whose it is.
         id: SnapshotId,
-        /// Whether it was a trunk.
+        /// True if it was a trunk.
         is_trunk: bool,
     },
     /// It is a trunk from now on.
@@ -283,7 +283,7 @@ impl Index {
 }
 
 impl Entry {
-    /// Whether nothing needs it.
+    /// True if nothing needs it.
     fn is_idle(&self) -> bool {
         self.is_trunk && self.dependents == 0
     }

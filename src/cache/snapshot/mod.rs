@@ -79,7 +79,7 @@ pub struct SnapshotOptions {
     pub age_ms_max: Option<i64>,
     /// Space that is left on the disk.
     pub free_bytes_min: u64,
-    /// Whether prompts go on from snapshots even where computing is estimated to be faster, as tests
+    /// True if prompts go on from snapshots even where computing is estimated to be faster, as tests
     /// want it, whose models take no time.
     pub reads_always: bool,
     /// Tells when snapshots were used.
@@ -126,7 +126,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     index: Index,
-    /// Whether the folder has been looked through.
+    /// True if the folder has been looked through.
     is_scanned: bool,
     /// Those on their way to the disk, and whether they have become unwanted meanwhile.
     pending: HashMap<SnapshotId, bool>,

@@ -21,7 +21,7 @@ impl<K: KvCache> Sequence<K> {
         }
     }
 
-    /// Whether the reader knows what it begins with.
+    /// True if the reader knows what it begins with.
     pub(in crate::engine) fn is_accepted(&self) -> bool {
         self.accepted
     }
@@ -74,7 +74,7 @@ impl<K: KvCache> Sequence<K> {
         self.lease = None;
     }
 
-    /// Whether it has lost a memory and has none since.
+    /// True if it has lost a memory and has none since.
     pub(in crate::engine) fn is_preempted(&self) -> bool {
         self.evicted
     }

@@ -144,7 +144,7 @@ impl<E: Executor> Engine<E> {
             .sum()
     }
 
-    /// Whether so many more tokens fit beside all that is held, and then into the cache.
+    /// True if so many more tokens fit beside all that is held, and then into the cache.
     fn has_room(&self, tokens: usize) -> bool {
         let held: usize = self.sequences.iter().map(Sequence::held).sum();
         let all = held + self.restoring_tokens() + tokens;

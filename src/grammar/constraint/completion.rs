@@ -39,7 +39,7 @@ pub(crate) fn short(matcher: &mut Matcher) -> Option<Vec<TokenId>> {
     (tokens.len() <= WITHIN && ends_with(matcher, &tokens)).then_some(tokens)
 }
 
-/// Whether a grammar may end behind these tokens.
+/// True if a grammar may end behind these tokens.
 pub(crate) fn ends_with(matcher: &mut Matcher, tokens: &[TokenId]) -> bool {
     let Ok(environment) = matcher.tok_env() else {
         return false;
@@ -97,7 +97,7 @@ impl ClosingPath<'_> {
         Some(())
     }
 
-    /// Whether a byte may follow.
+    /// True if a byte may follow.
     fn can(&mut self, byte: u8) -> bool {
         self.tries += 1;
         let Some(token) = self.trie.token_id_at_bytes(&[byte]) else {

@@ -41,7 +41,7 @@ pub(super) struct GrammarConstraint {
     compiled: Arc<CompiledGrammar>,
     means: GrammarContext,
     phase: Phase,
-    /// Whether the answer may go on as it likes where the grammar has come to its end.
+    /// True if the answer may go on as it likes where the grammar has come to its end.
     goes_on: bool,
 }
 

@@ -31,9 +31,9 @@ pub(crate) struct Next {
     pub(crate) left: usize,
     /// What brings the grammar to an end behind it, if that is known.
     pub(crate) closing: Option<Vec<TokenId>>,
-    /// Whether ends of this grammar are found.
+    /// True if ends of this grammar are found.
     pub(crate) closes: bool,
-    /// Whether the answer goes on freely behind the grammar's end.
+    /// True if the answer goes on freely behind the grammar's end.
     pub(crate) ends_here: bool,
 }
 

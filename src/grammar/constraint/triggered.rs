@@ -22,7 +22,7 @@ pub struct StructuralTags {
     pub triggers: Vec<Trigger>,
     /// The two markers around thoughts, if the model has any; nothing begins within them.
     pub reasoning_markers: Option<(String, String)>,
-    /// Whether the answer begins inside thoughts.
+    /// True if the answer begins inside thoughts.
     pub in_reasoning: bool,
 }
 
@@ -31,7 +31,7 @@ pub struct StructuralTags {
 pub struct Trigger {
     /// The text that does. White space counts neither in it nor in the answer.
     pub marker: String,
-    /// Whether it does so only where nothing stands before it, in the answer or behind thoughts.
+    /// True if it does so only where nothing stands before it, in the answer or behind thoughts.
     pub at_start: bool,
     /// What must follow; once it has, the answer is free again.
     pub calls: ToolCallGrammar,
@@ -64,7 +64,7 @@ enum State {
 /// The end of a text, as far as a marker may have begun in it, without white space.
 struct TextTail {
     end: String,
-    /// Whether that is all of it.
+    /// True if that is all of it.
     is_whole: bool,
 }
 

@@ -75,7 +75,7 @@ impl ArgumentValue {
         Self::Json(property)
     }
 
-    /// Whether it is written as a text.
+    /// True if it is written as a text.
     pub(super) fn is_text(&self) -> bool {
         !matches!(self, Self::Json(_))
     }

@@ -26,7 +26,7 @@ pub struct Alias {
     /// Sampling settings that suit it, under the keys of `generation_config.json`, which GGUF files
     /// do not carry.
     pub sampling: &'static [(&'static str, f64)],
-    /// Whether it says other things when activations are quantised to 8 bits, its likeliest tokens
+    /// True if it says other things when activations are quantised to 8 bits, its likeliest tokens
     /// being nearly ties.
     pub needs_16_bit_activations: bool,
     /// What is downloaded for it.

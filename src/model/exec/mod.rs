@@ -61,7 +61,7 @@ pub trait KvCache: Sized {
     /// Number of tokens held.
     fn len(&self) -> usize;
 
-    /// Whether nothing is held.
+    /// True if nothing is held.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }

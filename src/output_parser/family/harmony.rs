@@ -45,7 +45,7 @@ pub(super) const WRAPPER: CallTemplate = CallTemplate {
     ..CallTemplate::PLAIN
 };
 
-/// Whether a template is of this family.
+/// True if a template is of this family.
 pub(super) fn is_of(source: &str) -> bool {
     source.contains(CHANNEL) && source.contains(MESSAGE)
 }
@@ -56,7 +56,7 @@ pub(in crate::output_parser) struct Harmony {
     tools: Tools,
     held: PendingText,
     state: State,
-    /// Whether the message has a piece.
+    /// True if the message has a piece.
     began: bool,
 }
 

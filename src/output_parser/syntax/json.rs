@@ -86,7 +86,7 @@ pub(crate) struct JsonScanner {
     state: State,
     /// What is open: true for objects, false for arrays.
     open: Vec<bool>,
-    /// Whether a key of the outermost object was read, with its colon.
+    /// True if a key of the outermost object was read, with its colon.
     has_key: bool,
     ended: bool,
 }
@@ -146,7 +146,7 @@ impl JsonScanner {
         (text.len(), progress)
     }
 
-    /// Whether the value is certainly an object: its first key has been read, or its end.
+    /// True if the value is certainly an object: its first key has been read, or its end.
     pub(crate) fn is_surely_object(&self) -> bool {
         self.has_key || self.ended
     }

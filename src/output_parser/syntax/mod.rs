@@ -41,7 +41,7 @@ pub(crate) trait CallParser: Send {
     /// The text has ended. What is left and not settled will be text.
     fn finish(&mut self, _held: &mut PendingText, _tools: &Tools, _pieces: &mut Vec<OutputDelta>) {}
 
-    /// Whether this rest, which is not empty, begins a marker behind a call and so is no text.
+    /// True if this rest, which is not empty, begins a marker behind a call and so is no text.
     fn is_markup(&self, _rest: &str) -> bool {
         false
     }

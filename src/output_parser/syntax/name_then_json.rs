@@ -57,7 +57,7 @@ pub(crate) struct NameThenJsonCalls {
     /// What has come of the arguments and is not passed on.
     arguments: String,
     began: bool,
-    /// Whether there was a call.
+    /// True if there was a call.
     had_call: bool,
 }
 

@@ -57,7 +57,7 @@ pub(crate) struct CallObject {
     arguments_came: bool,
     began: bool,
     ended: bool,
-    /// Whether no marker says that this is a call, so that a key which calls do not have decides.
+    /// True if no marker says that this is a call, so that a key which calls do not have decides.
     is_bare: bool,
 }
 

@@ -52,7 +52,7 @@ pub(crate) struct PythonLiteral {
     state: State,
     /// The characters that close what is open.
     open: Vec<char>,
-    /// Whether a comma was read that is not written.
+    /// True if a comma was read that is not written.
     comma: bool,
     ended: bool,
 }

@@ -60,12 +60,12 @@ impl Kinds {
         }
     }
 
-    /// Whether every value is text, so that it can be passed on before it is whole.
+    /// True if every value is text, so that it can be passed on before it is whole.
     pub(crate) fn is_text_only(self) -> bool {
         self == Self::text(true)
     }
 
-    /// Whether some value is text.
+    /// True if some value is text.
     pub(crate) fn may_be_text(self) -> bool {
         self.string
     }

@@ -33,9 +33,9 @@ pub(crate) struct XmlFormat {
     pub(crate) value: &'static str,
     /// Ends a value.
     pub(crate) value_end: &'static str,
-    /// Whether a line end after the one and before the other is layout.
+    /// True if a line end after the one and before the other is layout.
     pub(crate) lines: bool,
-    /// Whether a text may stand between `<![CDATA[` and `]]>`. It is passed on when it is whole, then.
+    /// True if a text may stand between `<![CDATA[` and `]]>`. It is passed on when it is whole, then.
     pub(crate) cdata: bool,
     /// Ends a call.
     pub(crate) call_end: &'static str,

@@ -20,7 +20,7 @@ pub(crate) struct ToolConstraint {
     pub(crate) form: ValueGrammar,
     /// The grammar that the form is made of, as the client wrote it.
     definition: Option<ValueGrammar>,
-    /// Whether the client relies on that; otherwise any object will do where the form is none that can
+    /// True if the client relies on that; otherwise any object will do where the form is none that can
     /// be enforced.
     pub(crate) is_binding: bool,
     source: Source,
@@ -175,7 +175,7 @@ fn any_input() -> ValueGrammar {
     }))
 }
 
-/// Whether a schema's `type`, if there is one, allows objects.
+/// True if a schema's `type`, if there is one, allows objects.
 fn admits_objects(schema: &Map<String, Value>) -> bool {
     match schema.get("type") {
         Some(Value::String(kind)) => kind == "object",

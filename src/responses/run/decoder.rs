@@ -35,7 +35,7 @@ pub(crate) struct Decoded {
     pub(crate) pieces: Vec<OutputDelta>,
     /// The tokens of each piece, if somebody asks for them.
     pub(crate) logprobs: Vec<Vec<TokenLogprobs>>,
-    /// Whether a stop text ends the answer.
+    /// True if a stop text ends the answer.
     pub(crate) stopped: bool,
 }
 

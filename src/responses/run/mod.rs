@@ -228,7 +228,7 @@ struct TurnTask {
     answer: OutputBuilder,
     /// Most calls of the answer.
     calls_max: u64,
-    /// Whether it had another one; nothing more is added then.
+    /// True if it had another one; nothing more is added then.
     is_full: bool,
     usage: Usage,
     record: ResponseState,

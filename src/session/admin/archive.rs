@@ -161,7 +161,7 @@ fn push_range<W: Write>(
 pub struct Archive {
     file: File,
     index: BTreeMap<Key, Entry>,
-    /// Whether it says that it holds all of what was exported.
+    /// True if it says that it holds all of what was exported.
     pub whole: bool,
 }
 

@@ -119,7 +119,7 @@ pub struct Envelope<'a> {
     pub kind: Kind,
     /// Which frozen struct it is.
     pub schema: u16,
-    /// Whether the next part continues the payload.
+    /// True if the next part continues the payload.
     pub more: bool,
     /// The commit that wrote it.
     pub commit: u64,
@@ -136,7 +136,7 @@ pub struct Stamp {
     pub kind: Kind,
     /// Which frozen struct it is.
     pub schema: u16,
-    /// Whether the next part continues the payload.
+    /// True if the next part continues the payload.
     pub more: bool,
     /// The commit that writes it.
     pub commit: u64,

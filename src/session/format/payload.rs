@@ -88,7 +88,7 @@ impl Assembly {
         Ok(None)
     }
 
-    /// Whether no payload is half put together.
+    /// True if no payload is half put together.
     pub fn is_empty(&self) -> bool {
         self.so_far.is_none()
     }

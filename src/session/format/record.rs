@@ -33,7 +33,7 @@ pub struct ResponseMeta {
     pub end_events: u64,
     /// Digest of what led the prompt; a fork needs the same.
     pub head_digest: [u8; 32],
-    /// Whether the tokens are exactly what the items say, so that a fork may continue them.
+    /// True if the tokens are exactly what the items say, so that a fork may continue them.
     pub forkable: bool,
     /// Length of the JSON body.
     pub body_len_bytes: u64,

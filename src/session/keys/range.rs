@@ -86,7 +86,7 @@ impl KeyRange {
         self
     }
 
-    /// Whether the range holds this key.
+    /// True if the range holds this key.
     pub fn contains(&self, key: &Key) -> bool {
         *key >= self.start && *key < self.end
     }

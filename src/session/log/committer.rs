@@ -96,7 +96,7 @@ pub(super) struct Committer {
     failing: Arc<AtomicBool>,
     /// The time as last told; bounds on age go by it.
     now_ms: Option<i64>,
-    /// Whether there is something to erase or drop without being asked.
+    /// True if there is something to erase or drop without being asked.
     work_left: bool,
     settling: Vec<Reply>,
     /// Turns in flight that the commit under way is about.

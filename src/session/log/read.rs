@@ -36,7 +36,7 @@ pub enum Access {
 }
 
 impl Access {
-    /// Whether this reader sees what `owner` created.
+    /// True if this reader sees what `owner` created.
     pub fn sees(&self, owner: Option<&str>) -> bool {
         match self {
             Self::Owned(reader) => reader.as_deref() == owner,

@@ -52,7 +52,7 @@ pub struct NewResponse {
     pub body: String,
     /// Digest of what led the prompt; a fork needs the same.
     pub head_digest: [u8; 32],
-    /// Whether a fork may continue the tokens: the turn ended by itself, and its items represent
+    /// True if a fork may continue the tokens: the turn ended by itself, and its items represent
     /// every token generated.
     pub forkable: bool,
 }

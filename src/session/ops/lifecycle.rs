@@ -73,7 +73,7 @@ pub struct ClosedResponse {
     pub body: StagedPayload,
     /// Digest of what led the prompt.
     pub head_digest: [u8; 32],
-    /// Whether a fork may continue the tokens.
+    /// True if a fork may continue the tokens.
     pub forkable: bool,
 }
 
@@ -335,7 +335,7 @@ fn keep(
     Ok(())
 }
 
-/// Whether a body fits into one value with its session's head.
+/// True if a body fits into one value with its session's head.
 fn fits_beside(id: SessionId, head: &SessionHeader, body: &StagedPayload) -> bool {
     let room = codec::payload_room_bytes(Key::header(id).as_bytes().len());
     let beside = BODY_PREFIX_LEN_BYTES + body.rest.bytes.len();

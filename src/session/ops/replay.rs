@@ -27,7 +27,7 @@ pub struct Span {
     pub event: u64,
     /// How many tokens the session has with it.
     pub end: usize,
-    /// Whether the model generated them.
+    /// True if the model generated them.
     pub generated: bool,
 }
 

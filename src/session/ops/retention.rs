@@ -51,7 +51,7 @@ impl RetentionLimits {
         }
     }
 
-    /// Whether responses are not kept at all.
+    /// True if responses are not kept at all.
     pub fn persistence_disabled(&self) -> bool {
         self.max_entries == Some(0)
     }
@@ -63,7 +63,7 @@ impl RetentionLimits {
         lifetimes.into_iter().flatten().min()
     }
 
-    /// Whether a response stored at `at_ms` has outlived its time.
+    /// True if a response stored at `at_ms` has outlived its time.
     pub fn is_expired(&self, at_ms: i64, now_ms: i64) -> bool {
         outlived(self.ttl_ms, at_ms, now_ms)
     }

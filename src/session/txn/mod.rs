@@ -62,7 +62,7 @@ impl<'a> Txn<'a> {
         }
     }
 
-    /// Whether nothing was changed.
+    /// True if nothing was changed.
     pub fn is_empty(&self) -> bool {
         self.writes.is_empty()
     }

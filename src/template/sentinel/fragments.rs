@@ -69,7 +69,7 @@ fn cuts(text: &str) -> impl DoubleEndedIterator<Item = usize> + '_ {
     text.char_indices().map(|(at, c)| at + c.len_utf8())
 }
 
-/// Whether part of a spelling is more than a letter or a word, which any text may have.
+/// True if part of a spelling is more than a letter or a word, which any text may have.
 fn is_fragment(part: &str) -> bool {
     part.chars().nth(1).is_some()
         && part

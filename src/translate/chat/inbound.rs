@@ -20,7 +20,7 @@ pub struct Chat {
     pub turn: Turn,
     /// How many answers, at least 1.
     pub answers: usize,
-    /// Whether a stream ends with the token counts.
+    /// True if a stream ends with the token counts.
     pub include_usage: bool,
 }
 

@@ -26,9 +26,9 @@ pub struct Completions {
     pub turns: Vec<Turn>,
     /// How many answers to each, at least 1.
     pub answers: usize,
-    /// Whether the answers begin with their prompts.
+    /// True if the answers begin with their prompts.
     pub echo: bool,
-    /// Whether a stream ends with the token counts.
+    /// True if a stream ends with the token counts.
     pub include_usage: bool,
 }
 

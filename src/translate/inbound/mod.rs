@@ -217,7 +217,7 @@ pub(super) fn unasked(path: String, call_id: &str) -> RequestError {
     RequestError::invalid(path, message)
 }
 
-/// Whether a conversation holds anything but blanks.
+/// True if a conversation holds anything but blanks.
 pub(super) fn says_anything(head: &Preamble, items: &[Item]) -> bool {
     let instructions = head.instructions.as_deref().unwrap_or_default();
     says_something(instructions) || items.iter().any(item_says_something)

@@ -26,7 +26,7 @@ impl From<reqwest::Error> for Gone {
 pub(super) struct Load {
     pub(super) url: String,
     pub(super) seed: u64,
-    /// Whether the model is the made-up one, whose answers are known.
+    /// True if the model is the made-up one, whose answers are known.
     pub(super) scripted: bool,
 }
 

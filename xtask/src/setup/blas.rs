@@ -25,7 +25,7 @@ const PREFIX: &str = "scipy_";
 /// Left in `.mlx/` while the reference BLAS is still there, for the next set-up to try again.
 const REFERENCE_MARK: &str = "reference-blas";
 
-/// Whether an earlier set-up of `home` had to go on with the reference BLAS.
+/// True if an earlier set-up of `home` had to go on with the reference BLAS.
 pub(super) fn is_reference(home: &Path) -> bool {
     home.join(REFERENCE_MARK).exists()
 }

@@ -67,13 +67,13 @@ impl RestorePlan {
         self.parts.last().map_or(0, |part| part.end)
     }
 
-    /// Whether there is nothing.
+    /// True if there is nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether reading what is beyond the first `known` tokens takes less time than computing it, at
+    /// True if reading what is beyond the first `known` tokens takes less time than computing it, at
     /// so much time for each token, if that is known. Before anything was measured, it does.
     #[must_use]
     pub fn pays(&self, known: usize, compute: Option<Duration>) -> bool {

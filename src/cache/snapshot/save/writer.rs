@@ -268,7 +268,7 @@ fn release(shared: &Shared, base: Option<SnapshotId>) {
 }
 
 impl Shared {
-    /// Whether a snapshot's file is still there; if somebody has removed it, it is forgotten. To be
+    /// True if a snapshot's file is still there; if somebody has removed it, it is forgotten. To be
     /// called by who holds `disk`.
     fn has_file(&self, id: SnapshotId) -> bool {
         let is_trunk = self.state().index.get(id).map(|entry| entry.is_trunk);

@@ -30,11 +30,11 @@ pub struct BlockFormat {
     pub bits: u32,
     /// What is taken from quants before they are scaled.
     pub zero: u8,
-    /// Whether the halves of 32 elements have scales of their own.
+    /// True if the halves of 32 elements have scales of their own.
     pub halves: bool,
-    /// Whether anything is added.
+    /// True if anything is added.
     pub has_mins: bool,
-    /// Whether scales and minima are 16-bit floats, and not products of such.
+    /// True if scales and minima are 16-bit floats, and not products of such.
     pub half_precision: bool,
 }
 

@@ -37,7 +37,7 @@ pub(super) struct Format {
     pub(super) packing: Packing,
     pub(super) zero: u8,
     pub(super) has_mins: bool,
-    /// Whether 16 bits hold scales and minima exactly.
+    /// True if 16 bits hold scales and minima exactly.
     pub(super) half_precision: bool,
 }
 

@@ -35,7 +35,7 @@ pub(super) struct Attention {
     pub(super) scale: f32,
     pub(super) soft_cap: Option<f32>,
     pub(super) window: Option<usize>,
-    /// Whether MLX's own attention kernel is used; otherwise the rotation has scaled the queries.
+    /// True if MLX's own attention kernel is used; otherwise the rotation has scaled the queries.
     pub(super) is_fused: bool,
 }
 

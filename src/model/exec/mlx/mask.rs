@@ -29,12 +29,12 @@ impl MaskSpec {
         }
     }
 
-    /// Whether all queries see all these keys.
+    /// True if all queries see all these keys.
     pub(super) fn is_whole(&self) -> bool {
         self.queries.len() == 1
     }
 
-    /// Whether each query sees exactly the keys up to its own.
+    /// True if each query sees exactly the keys up to its own.
     pub(super) fn is_causal(&self) -> bool {
         self.window.is_none_or(|window| self.keys.len() <= window)
     }

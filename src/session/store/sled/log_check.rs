@@ -131,7 +131,7 @@ fn read_at(file: &File, offset: u64, len: usize, path: &Path) -> Result<Vec<u8>,
 struct Walked {
     /// Length of the header and the whole messages after it.
     len: usize,
-    /// Whether nothing more fits.
+    /// True if nothing more fits.
     full: bool,
 }
 
@@ -200,7 +200,7 @@ fn parse_number(bytes: &[u8]) -> Option<(u64, usize)> {
     })
 }
 
-/// Whether a message of the same segment can be read anywhere after the place where the walk
+/// True if a message of the same segment can be read anywhere after the place where the walk
 /// ended: then the log did not end there.
 fn goes_on(bytes: &[u8], segment: &Segment, from: usize) -> bool {
     let number = segment.position / SEGMENT_LEN_BYTES;

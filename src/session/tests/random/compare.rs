@@ -20,7 +20,7 @@ impl History {
         self.compare_listing();
     }
 
-    /// Whether responses are dropped without being deleted.
+    /// True if responses are dropped without being deleted.
     pub(super) fn bounds_drop(&self) -> bool {
         let bounds = &self.bounds;
         bounds.max_entries.is_some() || bounds.max_bytes.is_some() || bounds.ttl_ms.is_some()

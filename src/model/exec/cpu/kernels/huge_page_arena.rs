@@ -149,7 +149,7 @@ unsafe impl<T: Plain> Send for Slice<T> {}
 unsafe impl<T: Plain> Sync for Slice<T> {}
 
 impl<T> Slice<T> {
-    /// Whether slices of its chunk exist beside these `own` ones.
+    /// True if slices of its chunk exist beside these `own` ones.
     pub(in crate::model::exec::cpu) fn has_others_than(&self, own: usize) -> bool {
         let chunk = self.chunk.as_ref();
         chunk.is_some_and(|chunk| Arc::strong_count(chunk) > own)
