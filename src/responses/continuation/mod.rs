@@ -162,9 +162,9 @@ pub(super) fn may_fork(
     }
 }
 
-/// What a rendering adds to the text of the parent, its prompt with its answer: the only part of it
-/// that a fork needs tokens for. It must begin with one of the texts of the model's end tokens, so
-/// that the tokens before it are whole.
+/// Returns the suffix that a rendering adds to the parent's text, which is its prompt and answer. A
+/// fork encodes only this suffix. It must begin with one of the EOS token texts, so that the tokens
+/// before it are complete.
 pub(super) fn suffix(
     parent: &str,
     rendering: &[PromptSegment],
@@ -193,9 +193,10 @@ pub(super) fn suffix(
     }
 }
 
-/// What a rendering adds to a parent's tokens: either to its very text, or, where the template writes the
-/// answer in another way than the model did, what comes from the end token on that closes it. The tokens
-/// that are continued are the parent's in both cases.
+/// Returns what a rendering adds to a parent's tokens. That is the text behind the parent's own
+/// text, if the rendering repeats it. If the template writes the answer in another way than the
+/// model, it is the text from the closing EOS token on. In both cases the fork continues the
+/// parent's exact tokens.
 pub(super) fn added(
     parent: Parent<'_>,
     rendering: &[PromptSegment],
@@ -225,7 +226,7 @@ pub(super) struct Parent<'a> {
     pub(super) prompt: &'a str,
     /// As the model wrote it, if that is known.
     pub(super) answer: Option<&'a str>,
-    /// What of it a rendering must show in some way.
+    /// Texts that a rendering must contain in some way.
     pub(super) shown: &'a [&'a str],
 }
 
@@ -308,7 +309,7 @@ mod tests {
         }
     }
 
-    /// What a rendering adds for a model of two end tokens.
+    /// Returns what a rendering adds for a model with two EOS tokens.
     fn added(
         parent: &str,
         rendering: &[PromptSegment],
@@ -338,7 +339,7 @@ mod tests {
         }
     }
 
-    /// What is added to `<u>hi<a>` and an answer `said` by the model.
+    /// Returns what is added to `<u>hi<a>` and the answer `said`.
     fn added_to_call(
         said: Option<&str>,
         rendering: &[PromptSegment],
