@@ -1,5 +1,7 @@
-//! Resend index: token prefixes that the log has. A client that resends its whole conversation is
-//! logged as a fork of its earlier request, so that the log does not store the same tokens again.
+//! Resend index: token prefixes that the log has.
+//!
+//! A client that resends its whole conversation is logged as a fork of its earlier request. So the
+//! log does not store the same tokens again.
 
 use std::{
     collections::{HashMap, VecDeque},
