@@ -46,7 +46,7 @@ impl EventBatch {
     pub fn of_payloads(payloads: &[Payload], tokens: u64) -> Self {
         let lengths = payloads.iter().map(|payload| payload.bytes.len() as u64);
         Self {
-            rest: pack(payloads),
+            rest: encode(payloads),
             staged_parts: 0,
             digests: payloads.iter().map(hash_chain::event_digest).collect(),
             len_bytes: lengths.sum(),
@@ -56,7 +56,7 @@ impl EventBatch {
 }
 
 /// The payload that holds these events.
-pub fn pack(events: &[Payload]) -> Payload {
+pub fn encode(events: &[Payload]) -> Payload {
     let lengths = events
         .iter()
         .map(|event| FRAME_LEN_BYTES + event.bytes.len());
@@ -78,7 +78,7 @@ pub fn pack(events: &[Payload]) -> Payload {
 ///
 /// # Errors
 /// If it is none of events, or they do not fill it.
-pub fn unpack(payload: &Payload) -> Result<Vec<Payload>, DecodeError> {
+pub fn decode(payload: &Payload) -> Result<Vec<Payload>, DecodeError> {
     if payload.kind != Kind::Events {
         return Err(DecodeError::Payload(format!(
             "events, but a {:?}",
@@ -131,26 +131,26 @@ mod tests {
 
     #[test]
     fn events_come_back_as_they_were() {
-        let pack = EventBatch::of(&events());
-        let payloads = unpack(&pack.rest).unwrap();
+        let batch = EventBatch::of(&events());
+        let payloads = decode(&batch.rest).unwrap();
         let decoded: Result<Vec<_>, _> = payloads.iter().map(Event::decode).collect();
         assert_eq!(decoded.unwrap(), events());
-        assert_eq!(pack, EventBatch::of_payloads(&payloads, 0));
-        assert_eq!((pack.len_bytes, pack.digests.len()), (24, 3));
+        assert_eq!(batch, EventBatch::of_payloads(&payloads, 0));
+        assert_eq!((batch.len_bytes, batch.digests.len()), (24, 3));
     }
 
     #[test]
     fn what_is_cut_or_empty_is_damaged() {
-        let whole = pack(&[events()[1].encode()]);
+        let whole = encode(&[events()[1].encode()]);
         for len in 0..whole.bytes.len() {
             let mut cut = whole.clone();
             cut.bytes.truncate(len);
-            unpack(&cut).unwrap_err();
+            decode(&cut).unwrap_err();
         }
         let other = Payload {
             kind: Kind::Body,
             ..whole
         };
-        unpack(&other).unwrap_err();
+        decode(&other).unwrap_err();
     }
 }

@@ -32,7 +32,7 @@ pub struct ResponseMeta {
     /// A fork of it shares this many events of its session.
     pub end_events: u64,
     /// Digest of what led the prompt; a fork needs the same.
-    pub head_digest: [u8; 32],
+    pub preamble_digest: [u8; 32],
     /// Whether the tokens are exactly what the items say, so that a fork may continue them.
     pub forkable: bool,
     /// Length of the JSON body.
@@ -45,19 +45,19 @@ pub struct ResponseMeta {
 
 impl ResponseMeta {
     /// The response that a session keeps, if it keeps one.
-    pub fn of(head: &SessionHeader) -> Option<Self> {
-        let kept = head.response.as_ref()?;
+    pub fn of(header: &SessionHeader) -> Option<Self> {
+        let response = header.response.as_ref()?;
         Some(Self {
-            owner: head.owner.clone(),
-            model: head.model.clone(),
-            created_at_ms: head.created_at_ms,
-            previous: head.continues,
-            end_events: kept.end_events,
-            head_digest: kept.head_digest,
-            forkable: kept.forkable,
-            body_len_bytes: kept.body_len_bytes,
-            body_digest: kept.body_digest,
-            bytes: head.bytes,
+            owner: header.owner.clone(),
+            model: header.model.clone(),
+            created_at_ms: header.created_at_ms,
+            previous: header.continues,
+            end_events: response.end_events,
+            preamble_digest: response.head_digest,
+            forkable: response.forkable,
+            body_len_bytes: response.body_len_bytes,
+            body_digest: response.body_digest,
+            bytes: header.bytes,
         })
     }
 }
@@ -108,9 +108,11 @@ pub fn open_record<T: Record>(key: &Key, value: &[u8]) -> Result<T, StorageError
     opened.map_err(|damage| damaged(key, &damage))
 }
 
-fn expect(kind: Kind, wanted: Kind, schema: u16) -> Result<(), DecodeError> {
-    if kind != wanted {
-        return Err(DecodeError::Payload(format!("{wanted:?}, but a {kind:?}")));
+fn expect(kind: Kind, expected: Kind, schema: u16) -> Result<(), DecodeError> {
+    if kind != expected {
+        return Err(DecodeError::Payload(format!(
+            "{expected:?}, but a {kind:?}"
+        )));
     }
     if schema != 1 {
         return Err(DecodeError::Unknown(format!("schema {schema} of {kind:?}")));
@@ -142,7 +144,7 @@ pub fn load_session(
     id: SessionId,
 ) -> Result<Option<SessionHeader>, StorageError> {
     match load(read, &Key::header(id))? {
-        Some(head) => Ok(Some(head)),
+        Some(header) => Ok(Some(header)),
         None => load(read, &Key::open_header(id)),
     }
 }

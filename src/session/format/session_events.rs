@@ -20,7 +20,7 @@ pub fn load_event_payloads(
     id: SessionId,
     count: u64,
 ) -> Result<Vec<Payload>, StorageError> {
-    Ok(load_packs(read, id, count)?.0)
+    Ok(load_event_batches(read, id, count)?.0)
 }
 
 /// As [`load_event_payloads`], with the number of the event from which the last of them are kept
@@ -28,7 +28,7 @@ pub fn load_event_payloads(
 ///
 /// # Errors
 /// As [`load_event_payloads`].
-pub fn load_packs(
+pub fn load_event_batches(
     read: &impl ReadStore,
     id: SessionId,
     count: u64,
@@ -49,8 +49,8 @@ pub fn load_packs(
             let missing = format!("event {} is missing before it", payloads.len());
             return Err(damaged(key, &missing));
         }
-        if let Some(packed) = assembly.push(key, part, &value)? {
-            payloads.extend(event_batch::unpack(&packed).map_err(|damage| damaged(key, &damage))?);
+        if let Some(batch) = assembly.push(key, part, &value)? {
+            payloads.extend(event_batch::decode(&batch).map_err(|damage| damaged(key, &damage))?);
         }
         Ok(())
     })?;

@@ -44,8 +44,8 @@ impl<T> CommandQueue<T> {
     }
 
     /// Waits for the next until a moment; `None` if none came.
-    pub(super) fn wait_until(&mut self, moment: Instant) -> Option<T> {
-        let left = moment.saturating_duration_since(Instant::now());
+    pub(super) fn wait_until(&mut self, deadline: Instant) -> Option<T> {
+        let left = deadline.saturating_duration_since(Instant::now());
         if left < Duration::from_millis(1) {
             return self.queue.try_recv().ok();
         }
@@ -62,21 +62,21 @@ mod tests {
     #[test]
     fn commands_are_waited_for_until_the_moment_and_no_longer() {
         let (send, receive) = mpsc::channel(2);
-        let mut mailbox = CommandQueue::new(receive).unwrap();
-        assert_eq!(mailbox.poll(), Ok(None));
+        let mut queue = CommandQueue::new(receive).unwrap();
+        assert_eq!(queue.poll(), Ok(None));
         let begun = Instant::now();
-        assert_eq!(mailbox.wait_until(begun + Duration::from_millis(30)), None);
+        assert_eq!(queue.wait_until(begun + Duration::from_millis(30)), None);
         assert!(begun.elapsed() >= Duration::from_millis(29));
         let sender = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(20));
             send.blocking_send(7).unwrap();
         });
         let far = Instant::now() + Duration::from_secs(60);
-        assert_eq!(mailbox.wait_until(far), Some(7));
+        assert_eq!(queue.wait_until(far), Some(7));
         sender.join().unwrap();
-        assert_eq!(mailbox.wait_until(far), None);
+        assert_eq!(queue.wait_until(far), None);
         assert_eq!(
-            (mailbox.poll(), mailbox.wait()),
+            (queue.poll(), queue.wait()),
             (Err(Disconnected), Err(Disconnected))
         );
     }

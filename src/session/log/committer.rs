@@ -22,7 +22,7 @@ use crate::session::{
     keys::{Key, KeyRange, SessionId, Space},
     ops::{
         gc,
-        lifecycle::{self, NewSession, SessionClose, StagedPayload, Target},
+        lifecycle::{self, NewSession, SessionClose, StageTarget, StagedPayload},
         retention,
     },
     store::{Direct, ReadStore, Storage, StorageError, Totals},
@@ -36,29 +36,32 @@ const GROUP_COMMIT_DELAY: Duration = Duration::from_millis(50);
 /// How many values one commit removes for purges, so that turns need not wait for a large one.
 const REMOVALS_PER_COMMIT: usize = 2_000;
 /// How many responses one commit drops to keep the bounds.
-const DROPS_PER_COMMIT: usize = 64;
+const EXPIRIES_PER_COMMIT: usize = 64;
 
 pub(super) type Reply = oneshot::Sender<Result<(), LogError>>;
 
 /// What the committer is asked to do.
 pub(super) enum Command {
     /// Begin a session; answered as soon as its edges are registered.
-    Begin { opening: NewSession, reply: Reply },
+    Begin { session: NewSession, reply: Reply },
     /// Append events to a session in flight.
     Append { id: SessionId, events: EventBatch },
     /// Write a slice of a large payload ahead of its last piece.
     Stage {
         id: SessionId,
-        target: Target,
+        target: StageTarget,
         slice: Payload,
         first_part: u32,
     },
     /// Store the flattened tokens of a session's ancestors.
-    Flatten { id: SessionId, piece: StagedPayload },
+    FlattenedPrefix {
+        id: SessionId,
+        prefix: StagedPayload,
+    },
     /// End a turn; answered once durable. Nobody may wait.
     End {
         id: SessionId,
-        closing: SessionClose,
+        close: SessionClose,
         reply: Option<Reply>,
     },
     /// Delete a response; answered once durable.
@@ -72,7 +75,7 @@ pub(super) enum Command {
     /// Answered at once, if the store takes writes.
     Probe { reply: Reply },
     /// Answered once nothing is left to erase or drop.
-    Settle { reply: Reply },
+    WaitForGc { reply: Reply },
     /// Close the store; answered once that is done.
     Close { reply: Reply },
 }
@@ -97,28 +100,28 @@ pub(super) struct Committer {
     /// The time as last told; bounds on age go by it.
     now_ms: Option<i64>,
     /// Whether there is something to erase or drop without being asked.
-    work_left: bool,
-    settling: Vec<Reply>,
+    gc_pending: bool,
+    gc_waiters: Vec<Reply>,
     /// Turns in flight that the commit under way is about.
-    touched: Vec<SessionId>,
+    turns_in_commit: Vec<SessionId>,
     /// Turns in flight of which something could not be stored, and why.
-    broken: HashMap<SessionId, LogError>,
+    failed_turns: HashMap<SessionId, LogError>,
 }
 
 /// Who is told of a command's result, and when.
 enum ReplyAt {
     Now(Reply),
-    OnceDurable(Reply),
-    OnceSettled(Reply),
+    AfterCommit(Reply),
+    AfterGc(Reply),
     /// Whoever ends this turn.
-    AtTheEnd(SessionId),
+    WithTurnEnd(SessionId),
     /// What was asked for could not be done, as the turn lacks a part for this reason.
     Incomplete(Reply, LogError),
-    Nobody,
+    Never,
 }
 
 /// Answers that wait for a commit.
-type Answers = Vec<(Reply, Result<(), LogError>)>;
+type PendingReplies = Vec<(Reply, Result<(), LogError>)>;
 
 impl Committer {
     pub(super) fn new(
@@ -135,10 +138,10 @@ impl Committer {
             health: Health::Good,
             failing: Arc::default(),
             now_ms: None,
-            work_left: true,
-            settling: Vec::new(),
-            touched: Vec::new(),
-            broken: HashMap::new(),
+            gc_pending: true,
+            gc_waiters: Vec::new(),
+            turns_in_commit: Vec::new(),
+            failed_turns: HashMap::new(),
         }
     }
 
@@ -169,70 +172,70 @@ impl Committer {
         }
     }
 
-    pub(super) fn run(mut self, mut mailbox: CommandQueue<Command>) {
+    pub(super) fn run(mut self, mut queue: CommandQueue<Command>) {
         loop {
-            let first = if self.work_left {
-                mailbox.poll()
+            let first = if self.gc_pending {
+                queue.poll()
             } else {
-                mailbox.wait().map(Some)
+                queue.wait().map(Some)
             };
             let Ok(first) = first else { break };
-            if let Some(reply) = self.round(first, &mut mailbox) {
+            if let Some(reply) = self.run_commit(first, &mut queue) {
                 let closed = self.storage.close().map_err(LogError::from);
                 let _ = reply.send(closed);
                 return;
             }
         }
         if let Err(error) = self.storage.close() {
-            tracing::error!(%error, "closing the session log");
+            tracing::error!(%error, "close the session log");
         }
     }
 
     /// One commit for everything that waits. Returns who asked for the store to be closed.
-    fn round(
+    fn run_commit(
         &mut self,
         first: Option<Command>,
-        mailbox: &mut CommandQueue<Command>,
+        queue: &mut CommandQueue<Command>,
     ) -> Option<Reply> {
         let writable = self.ensure_writable();
         let storage = self.storage.clone();
         let mut txn = Txn::begin(&*storage, self.totals);
-        let mut answers = Answers::new();
-        let linger_until = Instant::now() + GROUP_COMMIT_DELAY;
-        let mut closing = None;
-        let mut taken = 0;
+        let mut replies = PendingReplies::new();
+        let deadline = Instant::now() + GROUP_COMMIT_DELAY;
+        let mut close = None;
+        let mut count = 0;
         let mut next = first;
         while let Some(command) = next {
             match (command, &writable) {
                 (Command::Close { reply }, _) => {
-                    closing = Some(reply);
+                    close = Some(reply);
                     break;
                 }
-                (command, Ok(())) => self.apply(&mut txn, command, &mut answers),
+                (command, Ok(())) => self.apply(&mut txn, command, &mut replies),
                 (command, Err(error)) => self.refuse(command, error),
             }
-            taken += 1;
-            let full = txn.len_bytes() >= BATCH_LEN_BYTES || taken >= super::QUEUE_LEN_MAX;
-            let waited_for = !answers.is_empty() || !self.settling.is_empty() || self.work_left;
+            count += 1;
+            let full = txn.len_bytes() >= BATCH_LEN_BYTES || count >= super::QUEUE_LEN_MAX;
+            let reply_waits = !replies.is_empty() || !self.gc_waiters.is_empty() || self.gc_pending;
             // Each refusal asks anew whether the store is back.
             next = if full || writable.is_err() {
                 None
-            } else if waited_for {
-                mailbox.poll().ok().flatten()
+            } else if reply_waits {
+                queue.poll().ok().flatten()
             } else {
-                mailbox.wait_until(linger_until)
+                queue.wait_until(deadline)
             };
         }
         match writable {
-            Ok(()) => self.work_and_commit(txn, answers),
-            Err(error) => self.give_up_work(&error),
+            Ok(()) => self.gc_and_commit(txn, replies),
+            Err(error) => self.skip_gc(&error),
         }
-        closing
+        close
     }
 
-    fn work_and_commit(&mut self, mut txn: Txn<'_>, answers: Answers) {
+    fn gc_and_commit(&mut self, mut txn: Txn<'_>, replies: PendingReplies) {
         let savepoint = txn.savepoint();
-        self.work_left = match self.work(&mut txn) {
+        self.gc_pending = match self.run_gc(&mut txn) {
             Ok(left) => left,
             Err(error) => {
                 tracing::error!(%error, "erasing deleted responses");
@@ -245,71 +248,68 @@ impl Committer {
         } else {
             self.commit(txn)
         };
-        for (reply, result) in answers {
+        for (reply, result) in replies {
             let _ = reply.send(committed.clone().and(result));
         }
         match committed {
-            Ok(()) if self.work_left => {}
-            outcome => self.answer_settling(&outcome),
+            Ok(()) if self.gc_pending => {}
+            outcome => self.answer_gc_waiters(&outcome),
         }
     }
 
-    fn give_up_work(&mut self, error: &LogError) {
-        self.work_left = false;
-        self.answer_settling(&Err(error.clone()));
+    fn skip_gc(&mut self, error: &LogError) {
+        self.gc_pending = false;
+        self.answer_gc_waiters(&Err(error.clone()));
     }
 
-    fn answer_settling(&mut self, outcome: &Result<(), LogError>) {
-        for reply in self.settling.drain(..) {
+    fn answer_gc_waiters(&mut self, outcome: &Result<(), LogError>) {
+        for reply in self.gc_waiters.drain(..) {
             let _ = reply.send(outcome.clone());
         }
     }
 
     /// Erases and drops a bounded amount; returns whether more is left.
-    fn work(&mut self, txn: &mut Txn<'_>) -> Result<bool, LogError> {
-        let more_to_drop = match self.now_ms {
+    fn run_gc(&mut self, txn: &mut Txn<'_>) -> Result<bool, LogError> {
+        let more_to_expire = match self.now_ms {
             Some(now_ms) => {
-                retention::enforce(txn, &self.options.bounds, now_ms, DROPS_PER_COMMIT)?
+                retention::enforce(txn, &self.options.retention, now_ms, EXPIRIES_PER_COMMIT)?
             }
             None => false,
         };
-        Ok(gc::work(txn, REMOVALS_PER_COMMIT)? || more_to_drop)
+        Ok(gc::run(txn, REMOVALS_PER_COMMIT)? || more_to_expire)
     }
 
-    fn apply(&mut self, txn: &mut Txn<'_>, command: Command, answers: &mut Answers) {
+    fn apply(&mut self, txn: &mut Txn<'_>, command: Command, replies: &mut PendingReplies) {
         let savepoint = txn.savepoint();
-        let (result, when) = self.carry_out(txn, command);
+        let (result, when) = self.execute(txn, command);
         if result.is_err() {
             txn.roll_back(&savepoint);
         }
         match when {
             ReplyAt::Now(reply) => drop(reply.send(result)),
-            ReplyAt::OnceDurable(reply) => answers.push((reply, result)),
-            ReplyAt::OnceSettled(reply) => self.settling.push(reply),
-            ReplyAt::AtTheEnd(id) => {
-                self.touched.push(id);
+            ReplyAt::AfterCommit(reply) => replies.push((reply, result)),
+            ReplyAt::AfterGc(reply) => self.gc_waiters.push(reply),
+            ReplyAt::WithTurnEnd(id) => {
+                self.turns_in_commit.push(id);
                 if let Err(error) = result {
-                    self.broken.entry(id).or_insert(error);
+                    self.failed_turns.entry(id).or_insert(error);
                 }
             }
-            ReplyAt::Incomplete(reply, why) => answers.push((reply, Err(why))),
-            ReplyAt::Nobody => {}
+            ReplyAt::Incomplete(reply, why) => replies.push((reply, Err(why))),
+            ReplyAt::Never => {}
         }
     }
 
-    fn carry_out(
-        &mut self,
-        txn: &mut Txn<'_>,
-        command: Command,
-    ) -> (Result<(), LogError>, ReplyAt) {
+    fn execute(&mut self, txn: &mut Txn<'_>, command: Command) -> (Result<(), LogError>, ReplyAt) {
         match command {
-            Command::Begin { opening, reply } => {
-                self.touched.push(opening.id);
-                (lifecycle::open(txn, &opening), ReplyAt::Now(reply))
+            Command::Begin { session, reply } => {
+                self.turns_in_commit.push(session.id);
+                (lifecycle::open(txn, &session), ReplyAt::Now(reply))
             }
-            Command::Append { id, events } => {
-                (lifecycle::append(txn, id, &events), ReplyAt::AtTheEnd(id))
-            }
+            Command::Append { id, events } => (
+                lifecycle::append(txn, id, &events),
+                ReplyAt::WithTurnEnd(id),
+            ),
             Command::Stage {
                 id,
                 target,
@@ -317,22 +317,23 @@ impl Committer {
                 first_part,
             } => (
                 lifecycle::stage(txn, id, target, &slice, first_part),
-                ReplyAt::AtTheEnd(id),
+                ReplyAt::WithTurnEnd(id),
             ),
-            Command::Flatten { id, piece } => {
-                (lifecycle::flatten(txn, id, &piece), ReplyAt::AtTheEnd(id))
-            }
-            Command::End { id, closing, reply } => self.end(txn, id, &closing, reply),
+            Command::FlattenedPrefix { id, prefix } => (
+                lifecycle::write_flattened_prefix(txn, id, &prefix),
+                ReplyAt::WithTurnEnd(id),
+            ),
+            Command::End { id, close, reply } => self.end(txn, id, &close, reply),
             Command::Delete { access, id, reply } => {
-                (delete(txn, &access, id), ReplyAt::OnceDurable(reply))
+                (delete(txn, &access, id), ReplyAt::AfterCommit(reply))
             }
             Command::Sweep { now_ms, reply } => {
                 self.now_ms = Some(now_ms);
-                (Ok(()), ReplyAt::OnceDurable(reply))
+                (Ok(()), ReplyAt::AfterCommit(reply))
             }
             Command::Probe { reply } => (Ok(()), ReplyAt::Now(reply)),
-            Command::Settle { reply } | Command::Close { reply } => {
-                (Ok(()), ReplyAt::OnceSettled(reply))
+            Command::WaitForGc { reply } | Command::Close { reply } => {
+                (Ok(()), ReplyAt::AfterGc(reply))
             }
         }
     }
@@ -342,37 +343,38 @@ impl Committer {
         &mut self,
         txn: &mut Txn<'_>,
         id: SessionId,
-        closing: &SessionClose,
+        close: &SessionClose,
         reply: Option<Reply>,
     ) -> (Result<(), LogError>, ReplyAt) {
-        self.now_ms = Some(closing.closed_at_ms);
-        let Some(why) = self.broken.remove(&id) else {
-            let answer = reply.map_or(ReplyAt::Nobody, ReplyAt::OnceDurable);
-            return (lifecycle::close(txn, id, closing), answer);
+        self.now_ms = Some(close.closed_at_ms);
+        let Some(why) = self.failed_turns.remove(&id) else {
+            let reply_at = reply.map_or(ReplyAt::Never, ReplyAt::AfterCommit);
+            return (lifecycle::close(txn, id, close), reply_at);
         };
-        let cut_off = lifecycle::close_interrupted(txn, id, REMOVALS_PER_COMMIT).map(|_done| ());
+        let interrupted =
+            lifecycle::close_interrupted(txn, id, REMOVALS_PER_COMMIT).map(|_done| ());
         (
-            cut_off,
-            reply.map_or(ReplyAt::Nobody, |reply| ReplyAt::Incomplete(reply, why)),
+            interrupted,
+            reply.map_or(ReplyAt::Never, |reply| ReplyAt::Incomplete(reply, why)),
         )
     }
 
     /// Makes the changes durable and shows them to readers.
     fn commit(&mut self, txn: Txn<'_>) -> Result<(), LogError> {
         let (batch, before) = txn.finish()?;
-        self.view.hide(before);
+        self.view.begin_commit(before);
         match self.storage.commit(&batch) {
             Ok(()) => {
-                self.view.show();
+                self.view.end_commit();
                 self.totals = batch.totals;
-                self.touched.clear();
+                self.turns_in_commit.clear();
                 Ok(())
             }
             Err(error) => {
                 tracing::error!(%error, commit = batch.totals.commit, "a commit failed");
                 let why = LogError::from(error.clone());
-                let touched = self.touched.drain(..).map(|id| (id, why.clone()));
-                self.broken.extend(touched);
+                let turns_in_commit = self.turns_in_commit.drain(..).map(|id| (id, why.clone()));
+                self.failed_turns.extend(turns_in_commit);
                 self.set_health(match &error {
                     StorageError::Full(why) => Health::Full(Instant::now(), why.clone()),
                     other => Health::Failed(other.to_string()),
@@ -401,9 +403,9 @@ impl Committer {
             Ok(totals) => {
                 tracing::info!("the session log takes writes again");
                 self.totals = totals;
-                self.view.show();
+                self.view.end_commit();
                 self.set_health(Health::Good);
-                self.work_left = true;
+                self.gc_pending = true;
                 Ok(())
             }
             Err(error) => {
@@ -420,10 +422,12 @@ impl Committer {
         match command {
             Command::Append { id, .. }
             | Command::Stage { id, .. }
-            | Command::Flatten { id, .. } => drop(self.broken.insert(id, error.clone())),
+            | Command::FlattenedPrefix { id, .. } => {
+                drop(self.failed_turns.insert(id, error.clone()))
+            }
             Command::End { id, reply, .. } => {
                 // It stays marked as in flight, so that the next start closes it.
-                self.broken.remove(&id);
+                self.failed_turns.remove(&id);
                 reply
                     .into_iter()
                     .for_each(|reply| drop(reply.send(Err(error.clone()))));
@@ -432,17 +436,17 @@ impl Committer {
             | Command::Delete { reply, .. }
             | Command::Sweep { reply, .. }
             | Command::Probe { reply }
-            | Command::Settle { reply }
+            | Command::WaitForGc { reply }
             | Command::Close { reply } => drop(reply.send(Err(error.clone()))),
         }
     }
 }
 
 fn delete(txn: &mut Txn<'_>, access: &Access, id: SessionId) -> Result<(), LogError> {
-    let head = load::<SessionHeader>(txn, &Key::header(id))?.ok_or(LogError::NotFound)?;
-    if head.state != SessionState::Stored || !access.sees(head.owner.as_deref()) {
+    let header = load::<SessionHeader>(txn, &Key::header(id))?.ok_or(LogError::NotFound)?;
+    if header.state != SessionState::Stored || !access.sees(header.owner.as_deref()) {
         return Err(LogError::NotFound);
     }
-    gc::delete(txn, id, head);
+    gc::delete(txn, id, header);
     Ok(())
 }

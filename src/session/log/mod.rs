@@ -47,7 +47,7 @@ const QUEUE_LEN_MAX: usize = 256;
 #[derive(Clone)]
 pub struct LogOptions {
     /// How much is kept and for how long.
-    pub bounds: RetentionLimits,
+    pub retention: RetentionLimits,
     /// How long a full disk is left alone before the store is tried again.
     pub full_disk_retry: Duration,
     /// Tells readers what has outlived its time.
@@ -57,7 +57,7 @@ pub struct LogOptions {
 impl Default for LogOptions {
     fn default() -> Self {
         Self {
-            bounds: RetentionLimits::default(),
+            retention: RetentionLimits::default(),
             full_disk_retry: Duration::from_secs(1),
             clock: Arc::new(SystemClock),
         }
@@ -73,7 +73,7 @@ pub struct SessionLog {
 struct Shared {
     view: Arc<DurableView>,
     queue: mpsc::Sender<Command>,
-    bounds: RetentionLimits,
+    retention: RetentionLimits,
     clock: Arc<dyn Clock>,
     /// Whether the last commit failed and none has succeeded since.
     failing: Arc<AtomicBool>,
@@ -90,14 +90,14 @@ impl SessionLog {
         let totals = migrate::prepare(&*storage, migrate::STEPS)?;
         let view = Arc::new(DurableView::new(storage.clone()));
         let (queue, commands) = mpsc::channel(QUEUE_LEN_MAX);
-        let (bounds, clock) = (options.bounds, options.clock.clone());
+        let (retention, clock) = (options.retention, options.clock.clone());
         let mut committer = Committer::new(storage, view.clone(), options, totals);
         let failing = committer.failing();
         committer.close_interrupted_turns()?;
         let thread = CommandQueue::new(commands)
-            .and_then(|mailbox| {
+            .and_then(|queue| {
                 let thread = std::thread::Builder::new().name("committer".into());
-                thread.spawn(move || committer.run(mailbox))
+                thread.spawn(move || committer.run(queue))
             })
             .map_err(|error| LogError::Unavailable(format!("starting the committer: {error}")))?;
         let committer = Mutex::new(Some(thread));
@@ -105,7 +105,7 @@ impl SessionLog {
             shared: Arc::new(Shared {
                 view,
                 queue,
-                bounds,
+                retention,
                 clock,
                 failing,
                 committer,
@@ -118,11 +118,11 @@ impl SessionLog {
     ///
     /// # Errors
     /// [`LogError::PersistenceDisabled`], and errors from reading the session that it forks.
-    pub async fn begin(&self, opening: NewSession) -> Result<TurnHandle, LogError> {
-        if opening.continues.is_some() {
+    pub async fn begin(&self, session: NewSession) -> Result<TurnHandle, LogError> {
+        if session.continues.is_some() {
             self.require_persistence()?;
         }
-        TurnHandle::begin(self.clone(), opening).await
+        TurnHandle::begin(self.clone(), session).await
     }
 
     /// Whether a turn that begins now can be stored, as far as is known. Tries to get a store back
@@ -144,7 +144,7 @@ impl SessionLog {
     /// [`LogError::NotFound`], [`LogError::PersistenceDisabled`] or [`LogError::Unavailable`].
     pub async fn delete(&self, access: Access, id: SessionId) -> Result<(), LogError> {
         self.require_persistence()?;
-        if self.shared.bounds.ttl_ms.is_some() {
+        if self.shared.retention.ttl_ms.is_some() {
             self.response_record(&access, id)?;
         }
         self.ask(|reply| Command::Delete { access, id, reply })
@@ -157,7 +157,7 @@ impl SessionLog {
     /// # Errors
     /// The storage's.
     pub fn next_expiry_ms(&self) -> Result<Option<i64>, LogError> {
-        retention::next_expiry_ms(&*self.shared.view, &self.shared.bounds)
+        retention::next_expiry_ms(&*self.shared.view, &self.shared.retention)
     }
 
     /// Drops what has outlived its time at `now_ms`; returns once that is durable.
@@ -172,8 +172,8 @@ impl SessionLog {
     ///
     /// # Errors
     /// [`LogError::Unavailable`].
-    pub async fn settle(&self) -> Result<(), LogError> {
-        self.ask(|reply| Command::Settle { reply }).await
+    pub async fn wait_for_gc(&self) -> Result<(), LogError> {
+        self.ask(|reply| Command::WaitForGc { reply }).await
     }
 
     /// Makes everything queued before durable and closes the store in order. Later writes fail.
@@ -195,12 +195,12 @@ impl SessionLog {
     }
 
     /// The bounds on what is kept.
-    pub fn bounds(&self) -> &RetentionLimits {
-        &self.shared.bounds
+    pub fn retention(&self) -> &RetentionLimits {
+        &self.shared.retention
     }
 
     fn require_persistence(&self) -> Result<(), LogError> {
-        if self.shared.bounds.persistence_disabled() {
+        if self.shared.retention.persistence_disabled() {
             return Err(LogError::PersistenceDisabled);
         }
         Ok(())

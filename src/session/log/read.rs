@@ -113,8 +113,8 @@ impl SessionLog {
     /// [`LogError::NotFound`], [`LogError::PersistenceDisabled`]; [`LogError::Corrupt`] if the
     /// session says that there must be one.
     pub fn response(&self, access: &Access, id: SessionId) -> Result<StoredResponse, LogError> {
-        let (head, record) = self.visible(access, id)?;
-        let body = self.unless_gone(access, id, stored_body(&*self.shared.view, id, head))?;
+        let (header, record) = self.visible(access, id)?;
+        let body = self.or_not_found(access, id, stored_body(&*self.shared.view, id, header))?;
         Ok(StoredResponse { record, body })
     }
 
@@ -135,9 +135,9 @@ impl SessionLog {
     /// # Errors
     /// As [`SessionLog::response`].
     pub fn input_items(&self, access: &Access, id: SessionId) -> Result<Vec<String>, LogError> {
-        let (head, _) = self.visible(access, id)?;
+        let (header, _) = self.visible(access, id)?;
         Ok(self
-            .unless_gone(access, id, self.replayed(id, head.events))?
+            .or_not_found(access, id, self.replayed(id, header.events))?
             .input_items)
     }
 
@@ -151,11 +151,11 @@ impl SessionLog {
             parent: id,
             events: record.end_events,
         };
-        let gathered = self.replayed(id, fork.events).and_then(|replayed| {
+        let loaded = self.replayed(id, fork.events).and_then(|replayed| {
             let tokens = lineage::lineage(&*self.shared.view, fork, 0)?.tokens();
-            Ok((replayed.head, tokens))
+            Ok((replayed.preamble, tokens))
         });
-        let (head, tokens) = self.unless_gone(access, id, gathered)?;
+        let (head, tokens) = self.or_not_found(access, id, loaded)?;
         Ok(ParentState {
             record,
             fork,
@@ -169,12 +169,12 @@ impl SessionLog {
     /// # Errors
     /// As [`SessionLog::response`].
     pub fn turn_delta(&self, access: &Access, id: SessionId) -> Result<TurnDelta, LogError> {
-        let (head, record) = self.visible(access, id)?;
-        let fork = head.fork;
-        let gathered = self
+        let (header, record) = self.visible(access, id)?;
+        let fork = header.fork;
+        let loaded = self
             .replayed(id, record.end_events)
-            .and_then(|replayed| Ok((stored_body(&*self.shared.view, id, head)?, replayed)));
-        let (body, replayed) = self.unless_gone(access, id, gathered)?;
+            .and_then(|replayed| Ok((stored_body(&*self.shared.view, id, header)?, replayed)));
+        let (body, replayed) = self.or_not_found(access, id, loaded)?;
         Ok(TurnDelta {
             fork,
             tokens: replayed.tokens,
@@ -182,7 +182,7 @@ impl SessionLog {
                 id,
                 model: record.model.clone(),
                 input_items: replayed.input_items,
-                head: replayed.head,
+                head: replayed.preamble,
                 body,
             },
             record,
@@ -198,9 +198,10 @@ impl SessionLog {
         let mut turns = Vec::new();
         let mut at = Some(id);
         while let Some(id) = at {
-            let head = load::<SessionHeader>(&*self.shared.view, &Key::header(id))?;
-            let found = head.and_then(|head| ResponseMeta::of(&head).map(|record| (head, record)));
-            let Some((head, record)) = found else {
+            let header = load::<SessionHeader>(&*self.shared.view, &Key::header(id))?;
+            let found =
+                header.and_then(|header| ResponseMeta::of(&header).map(|record| (header, record)));
+            let Some((header, record)) = found else {
                 if turns.is_empty() {
                     return Err(LogError::NotFound);
                 }
@@ -209,10 +210,10 @@ impl SessionLog {
             let replayed = self.replayed(id, record.end_events)?;
             turns.push(StoredTurn {
                 id,
-                body: stored_body(&*self.shared.view, id, head)?,
+                body: stored_body(&*self.shared.view, id, header)?,
                 model: record.model,
                 input_items: replayed.input_items,
-                head: replayed.head,
+                head: replayed.preamble,
             });
             at = record.previous;
         }
@@ -256,8 +257,12 @@ impl SessionLog {
                 let Some(listed) = self.listed(key, value)? else {
                     continue;
                 };
-                let head = load::<SessionHeader>(read, &Key::header(listed.id))?;
-                found.extend(head.filter(|head| head.owner.is_none()).map(|_| listed));
+                let header = load::<SessionHeader>(read, &Key::header(listed.id))?;
+                found.extend(
+                    header
+                        .filter(|header| header.owner.is_none())
+                        .map(|_| listed),
+                );
             }
             end = start;
         }
@@ -267,13 +272,13 @@ impl SessionLog {
 
     /// What stands at a place, unless it has outlived its time.
     fn listed(&self, key: &Key, value: &[u8]) -> Result<Option<Listed>, LogError> {
-        let place = open_record::<IndexEntry>(key, value)?;
+        let entry = open_record::<IndexEntry>(key, value)?;
         let ordinal = key
             .ordinal()
-            .ok_or_else(|| damaged(key, &"it names no place"))?;
-        Ok((!self.has_expired(&place)).then_some(Listed {
-            id: place.session,
-            at_ms: place.at_ms,
+            .ok_or_else(|| damaged(key, &"it names no entry"))?;
+        Ok((!self.has_expired(&entry)).then_some(Listed {
+            id: entry.session,
+            at_ms: entry.at_ms,
             ordinal,
         }))
     }
@@ -282,10 +287,10 @@ impl SessionLog {
     ///
     /// # Errors
     /// [`LogError::NotFound`] if there is no such response.
-    pub fn place(&self, owner: Option<&str>, id: SessionId) -> Result<u64, LogError> {
+    pub fn ordinal(&self, owner: Option<&str>, id: SessionId) -> Result<u64, LogError> {
         let access = Access::Owned(owner.map(str::to_owned));
-        let (head, _) = self.visible(&access, id)?;
-        head.ordinal.ok_or(LogError::NotFound)
+        let (header, _) = self.visible(&access, id)?;
+        header.ordinal.ok_or(LogError::NotFound)
     }
 
     /// Where a fork may begin whose prompt has the first `tokens` of a session's own tokens, and
@@ -298,9 +303,9 @@ impl SessionLog {
         id: SessionId,
         tokens: usize,
     ) -> Result<Option<(ForkPoint, usize)>, LogError> {
-        let head = load::<SessionHeader>(&*self.shared.view, &Key::header(id))?
+        let header = load::<SessionHeader>(&*self.shared.view, &Key::header(id))?
             .ok_or(LogError::NotFound)?;
-        Ok(self.replayed(id, head.events)?.fork_point_at(id, tokens))
+        Ok(self.replayed(id, header.events)?.fork_point_at(id, tokens))
     }
 
     /// The tokens up to a point of a session.
@@ -322,47 +327,49 @@ impl SessionLog {
         id: SessionId,
     ) -> Result<(SessionHeader, ResponseMeta), LogError> {
         self.require_persistence()?;
-        let (head, expired) = {
-            let snapshot = self.shared.view.begin_read();
-            let head = load::<SessionHeader>(&snapshot, &Key::header(id))?;
-            let expired = self.head_has_expired(&snapshot, head.as_ref())?;
-            let begun = snapshot.get(&Key::event(id, 0, 0))?.is_some();
-            let lost = head.is_none() && begun && snapshot.get(&Key::open_header(id))?.is_none();
-            if lost {
-                return Err(damaged(&Key::header(id), &"the head of a session is missing").into());
+        let (header, expired) = {
+            let read = self.shared.view.begin_read();
+            let header = load::<SessionHeader>(&read, &Key::header(id))?;
+            let expired = self.header_has_expired(&read, header.as_ref())?;
+            let begun = read.get(&Key::event(id, 0, 0))?.is_some();
+            let missing = header.is_none() && begun && read.get(&Key::open_header(id))?.is_none();
+            if missing {
+                return Err(
+                    damaged(&Key::header(id), &"the header of a session is missing").into(),
+                );
             }
-            (head, expired)
+            (header, expired)
         };
-        let head = head.filter(|head| head.state == SessionState::Stored && !expired);
-        let head = head.filter(|head| access.sees(head.owner.as_deref()));
-        let head = head.ok_or(LogError::NotFound)?;
-        let record = ResponseMeta::of(&head)
+        let header = header.filter(|header| header.state == SessionState::Stored && !expired);
+        let header = header.filter(|header| access.sees(header.owner.as_deref()));
+        let header = header.ok_or(LogError::NotFound)?;
+        let record = ResponseMeta::of(&header)
             .ok_or_else(|| damaged(&Key::header(id), &"the record of a response is missing"))?;
-        Ok((head, record))
+        Ok((header, record))
     }
 
     /// Whether a response that is still there has outlived its time.
-    fn head_has_expired(
+    fn header_has_expired(
         &self,
         read: &impl ReadStore,
-        head: Option<&SessionHeader>,
+        header: Option<&SessionHeader>,
     ) -> Result<bool, LogError> {
-        let ordinal = head.and_then(|head| head.ordinal);
-        let Some(ordinal) = ordinal.filter(|_| self.shared.bounds.ttl_ms.is_some()) else {
+        let ordinal = header.and_then(|header| header.ordinal);
+        let Some(ordinal) = ordinal.filter(|_| self.shared.retention.ttl_ms.is_some()) else {
             return Ok(false);
         };
-        let place = load::<IndexEntry>(read, &Key::response_index(ordinal))?;
-        Ok(place.is_some_and(|place| self.has_expired(&place)))
+        let entry = load::<IndexEntry>(read, &Key::response_index(ordinal))?;
+        Ok(entry.is_some_and(|entry| self.has_expired(&entry)))
     }
 
-    fn has_expired(&self, place: &IndexEntry) -> bool {
-        let bounds = &self.shared.bounds;
-        bounds.ttl_ms.is_some()
-            && bounds.is_expired(place.at_ms, self.shared.clock.now().as_millisecond())
+    fn has_expired(&self, entry: &IndexEntry) -> bool {
+        let retention = &self.shared.retention;
+        retention.ttl_ms.is_some()
+            && retention.is_expired(entry.at_ms, self.shared.clock.now().as_millisecond())
     }
 
     /// A read of many values may meet a deletion half-way: then the response was not found.
-    fn unless_gone<T>(
+    fn or_not_found<T>(
         &self,
         access: &Access,
         id: SessionId,
@@ -382,12 +389,12 @@ impl SessionLog {
 pub fn stored_body(
     read: &impl ReadStore,
     id: SessionId,
-    head: SessionHeader,
+    header: SessionHeader,
 ) -> Result<String, LogError> {
     let key = Key::body(id, 0);
-    let kept = head.response;
-    let kept = kept.ok_or_else(|| damaged(&key, &"no response is kept"))?;
-    let bytes = match kept.body {
+    let response = header.response;
+    let response = response.ok_or_else(|| damaged(&key, &"no response is response"))?;
+    let bytes = match response.body {
         Some(body) => body.into_bytes(),
         None => {
             let payload = load_parts(read, Space::Body, id)?
@@ -399,7 +406,7 @@ pub fn stored_body(
         }
     };
     let digest: [u8; 32] = Sha256::digest(&bytes).into();
-    if digest != kept.body_digest {
+    if digest != response.body_digest {
         return Err(damaged(&key, &"the body is not the one that was stored").into());
     }
     String::from_utf8(bytes).map_err(|_| damaged(&key, &"the body is not UTF-8").into())

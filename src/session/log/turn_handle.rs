@@ -3,7 +3,7 @@
 use sha2::{Digest, Sha256};
 use tokio::sync::oneshot;
 
-use super::{SessionLog, closed as closed_log, committer::Command};
+use super::{SessionLog, closed as log_closed, committer::Command};
 use crate::{
     id::TokenId,
     session::{
@@ -16,7 +16,7 @@ use crate::{
         },
         keys::{Key, SessionId, Space},
         ops::{
-            lifecycle::{ClosedResponse, NewSession, SessionClose, StagedPayload, Target},
+            lifecycle::{ClosedResponse, NewSession, SessionClose, StageTarget, StagedPayload},
             lineage,
         },
     },
@@ -51,21 +51,21 @@ pub struct NewResponse {
     /// The JSON object that is answered, as text.
     pub body: String,
     /// Digest of what led the prompt; a fork needs the same.
-    pub head_digest: [u8; 32],
+    pub preamble_digest: [u8; 32],
     /// Whether a fork may continue the tokens: the turn ended by itself, and its items represent
     /// every token generated.
     pub forkable: bool,
 }
 
 impl TurnHandle {
-    pub(super) async fn begin(log: SessionLog, opening: NewSession) -> Result<Self, LogError> {
-        let flat = match opening.fork {
-            Some(point) => lineage::flat_for_fork(&*log.shared.view, point)?,
+    pub(super) async fn begin(log: SessionLog, session: NewSession) -> Result<Self, LogError> {
+        let flat = match session.fork {
+            Some(point) => lineage::flattened_prefix_for_fork(&*log.shared.view, point)?,
             None => None,
         };
         let (reply, registered) = oneshot::channel();
-        let (id, created_at_ms) = (opening.id, opening.created_at_ms);
-        log.send(Command::Begin { opening, reply }).await?;
+        let (id, created_at_ms) = (session.id, session.created_at_ms);
+        log.send(Command::Begin { session, reply }).await?;
         let turn = Self {
             log,
             id,
@@ -75,14 +75,16 @@ impl TurnHandle {
         };
         if let Some(flat) = flat {
             let len_bytes = flat.bytes.len() as u64;
-            let (rest, staged_parts) = turn.stage(Target::FlattenedPrefix, flat).await?;
-            let piece = StagedPayload {
+            let (rest, staged_parts) = turn.stage(StageTarget::FlattenedPrefix, flat).await?;
+            let prefix = StagedPayload {
                 rest,
                 staged_parts,
                 len_bytes,
                 digest: [0; 32],
             };
-            turn.log.send(Command::Flatten { id, piece }).await?;
+            turn.log
+                .send(Command::FlattenedPrefix { id, prefix })
+                .await?;
         }
         Ok(turn)
     }
@@ -101,7 +103,7 @@ impl TurnHandle {
         let Some(registered) = self.registered.take() else {
             return Ok(());
         };
-        let result = registered.await.unwrap_or_else(|_| Err(closed_log()));
+        let result = registered.await.unwrap_or_else(|_| Err(log_closed()));
         self.ended |= result.is_err();
         result
     }
@@ -112,7 +114,7 @@ impl TurnHandle {
     /// # Errors
     /// [`LogError::Unavailable`] if the log is closed.
     pub async fn append(&mut self, events: &[Event]) -> Result<(), LogError> {
-        for events in self.packs_of(events).await? {
+        for events in self.event_batches(events).await? {
             let id = self.id;
             self.log.send(Command::Append { id, events }).await?;
         }
@@ -125,23 +127,23 @@ impl TurnHandle {
     /// # Errors
     /// [`LogError::Unavailable`] if any part of the turn could not be stored: then none of it is
     /// visible.
-    pub async fn end(mut self, ending: TurnEnd) -> Result<(), LogError> {
+    pub async fn end(mut self, end: TurnEnd) -> Result<(), LogError> {
         let registered = self.registered.take();
         self.ended = true;
-        let closed_at_ms = ending.closed.closed_at_ms;
-        let tokens = ending.generated;
+        let closed_at_ms = end.closed.closed_at_ms;
+        let tokens = end.generated;
         let generated = (!tokens.is_empty()).then_some(Event::Generated(Tokens { tokens }));
-        let closed = Event::TurnClosed(ending.closed);
+        let closed = Event::TurnClosed(end.closed);
         let events: Vec<Event> = generated.into_iter().chain([closed]).collect();
-        let events = self.packs_of(&events).await?;
-        let kept = ending
+        let events = self.event_batches(&events).await?;
+        let response = end
             .response
-            .filter(|_| !self.log.bounds().persistence_disabled());
-        let response = match kept {
+            .filter(|_| !self.log.retention().persistence_disabled());
+        let response = match response {
             Some(response) => Some(self.stage_response(response).await?),
             None => None,
         };
-        let closing = SessionClose {
+        let close = SessionClose {
             events,
             response,
             closed_at_ms,
@@ -149,38 +151,39 @@ impl TurnHandle {
         let id = self.id;
         let ended = self.log.ask(|reply| Command::End {
             id,
-            closing,
+            close,
             reply: Some(reply),
         });
         let ended = ended.await;
         // A turn that was refused has no end.
         if let Some(registered) = registered {
-            registered.await.unwrap_or_else(|_| Err(closed_log()))?;
+            registered.await.unwrap_or_else(|_| Err(log_closed()))?;
         }
         ended
     }
 
     /// Events as they are appended: together, except for large ones, of which all but the end is
     /// queued here.
-    async fn packs_of(&self, events: &[Event]) -> Result<Vec<EventBatch>, LogError> {
-        let together = EventBatch::of(events);
-        if together.rest.bytes.len() <= SLICE_LEN_BYTES {
-            return Ok(vec![together]);
+    async fn event_batches(&self, events: &[Event]) -> Result<Vec<EventBatch>, LogError> {
+        let batch = EventBatch::of(events);
+        if batch.rest.bytes.len() <= SLICE_LEN_BYTES {
+            return Ok(vec![batch]);
         }
-        let mut packs = Vec::new();
+        let mut batches = Vec::new();
         for event in events {
-            let mut pack = EventBatch::of(std::slice::from_ref(event));
-            if pack.rest.bytes.len() > SLICE_LEN_BYTES {
+            let mut batch = EventBatch::of(std::slice::from_ref(event));
+            if batch.rest.bytes.len() > SLICE_LEN_BYTES {
                 // Its slices go under the number of the session's next event.
-                for events in packs.drain(..) {
+                for events in batches.drain(..) {
                     let id = self.id;
                     self.log.send(Command::Append { id, events }).await?;
                 }
-                (pack.rest, pack.staged_parts) = self.stage(Target::Event, pack.rest).await?;
+                (batch.rest, batch.staged_parts) =
+                    self.stage(StageTarget::Event, batch.rest).await?;
             }
-            packs.push(pack);
+            batches.push(batch);
         }
-        Ok(packs)
+        Ok(batches)
     }
 
     async fn stage_response(&self, response: NewResponse) -> Result<ClosedResponse, LogError> {
@@ -192,7 +195,7 @@ impl TurnHandle {
             bytes,
         };
         let len_bytes = payload.bytes.len() as u64;
-        let (rest, staged_parts) = self.stage(Target::Body, payload).await?;
+        let (rest, staged_parts) = self.stage(StageTarget::Body, payload).await?;
         let body = StagedPayload {
             rest,
             staged_parts,
@@ -200,24 +203,28 @@ impl TurnHandle {
             digest,
         };
         let NewResponse {
-            head_digest,
+            preamble_digest,
             forkable,
             ..
         } = response;
         Ok(ClosedResponse {
             body,
-            head_digest,
+            preamble_digest,
             forkable,
         })
     }
 
     /// Queues all but the end of a large payload; small ones are left whole. Returns what is left
     /// and how many parts were queued.
-    async fn stage(&self, target: Target, payload: Payload) -> Result<(Payload, u32), LogError> {
+    async fn stage(
+        &self,
+        target: StageTarget,
+        payload: Payload,
+    ) -> Result<(Payload, u32), LogError> {
         let part_len = match target {
-            Target::Event => part_len_bytes(|part| Key::event(self.id, 0, part)),
-            Target::Body => part_len_bytes(|part| Key::part_of(Space::Body, self.id, part)),
-            Target::FlattenedPrefix => {
+            StageTarget::Event => part_len_bytes(|part| Key::event(self.id, 0, part)),
+            StageTarget::Body => part_len_bytes(|part| Key::part_of(Space::Body, self.id, part)),
+            StageTarget::FlattenedPrefix => {
                 part_len_bytes(|part| Key::part_of(Space::FlattenedPrefix, self.id, part))
             }
         };
@@ -271,7 +278,7 @@ impl Drop for TurnHandle {
             seed: 0,
             closed_at_ms: self.created_at_ms,
         });
-        let closing = SessionClose {
+        let close = SessionClose {
             events: vec![EventBatch::of(&[closed])],
             response: None,
             closed_at_ms: self.created_at_ms,
@@ -279,7 +286,7 @@ impl Drop for TurnHandle {
         // With a full queue the session stays marked as in flight; the next start closes it.
         let _ = self.log.shared.queue.try_send(Command::End {
             id: self.id,
-            closing,
+            close,
             reply: None,
         });
     }

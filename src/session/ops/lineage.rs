@@ -20,13 +20,13 @@ use super::super::{
 use crate::id::TokenId;
 
 /// How many forks one flattened stretch of the lowest level covers.
-pub const FLAT_EVERY_FORKS: u32 = 32;
+pub const FLATTEN_EVERY_FORKS: u32 = 32;
 
 /// The tokens up to a point of a session, newest stretch first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lineage {
     /// The sessions or flattened stretches.
-    pub pieces: Vec<LineageSegment>,
+    pub segments: Vec<LineageSegment>,
 }
 
 /// The own tokens of one session, or of several consecutive ones.
@@ -43,10 +43,10 @@ pub struct LineageSegment {
 impl Lineage {
     /// All tokens from the root on.
     pub fn tokens(&self) -> Vec<TokenId> {
-        self.pieces
+        self.segments
             .iter()
             .rev()
-            .flat_map(|piece| piece.tokens.iter().copied())
+            .flat_map(|segment| segment.tokens.iter().copied())
             .collect()
     }
 }
@@ -60,39 +60,39 @@ pub fn lineage(
     point: ForkPoint,
     to_depth: u32,
 ) -> Result<Lineage, LogError> {
-    let mut pieces = Vec::new();
+    let mut segments = Vec::new();
     let mut at = point;
     loop {
-        let mut head = head_of(read, at.parent)?;
-        if at.events > head.events {
-            let lacking = format!("it should have {} events", at.events);
-            return Err(damaged(&Key::header(at.parent), &lacking).into());
+        let mut header = load_header(read, at.parent)?;
+        if at.events > header.events {
+            let missing = format!("it should have {} events", at.events);
+            return Err(damaged(&Key::header(at.parent), &missing).into());
         }
         let tokens = own_tokens(read, at.parent, at.events)?;
-        pieces.push(LineageSegment {
+        segments.push(LineageSegment {
             oldest: at.parent,
-            depth: head.depth,
+            depth: header.depth,
             tokens,
         });
         let mut oldest = at.parent;
-        while head.flat && head.depth > to_depth {
-            let flat = load_flat(read, oldest)?;
-            oldest = flat.base;
-            head = head_of(read, oldest)?;
-            pieces.push(LineageSegment {
+        while header.flat && header.depth > to_depth {
+            let prefix = load_flattened_prefix(read, oldest)?;
+            oldest = prefix.base;
+            header = load_header(read, oldest)?;
+            segments.push(LineageSegment {
                 oldest,
-                depth: head.depth,
-                tokens: flat.tokens,
+                depth: header.depth,
+                tokens: prefix.tokens,
             });
         }
-        match head.fork {
-            Some(fork) if head.depth > to_depth => at = fork,
-            _ => return Ok(Lineage { pieces }),
+        match header.fork {
+            Some(fork) if header.depth > to_depth => at = fork,
+            _ => return Ok(Lineage { segments }),
         }
     }
 }
 
-fn head_of(read: &impl ReadStore, id: SessionId) -> Result<SessionHeader, LogError> {
+fn load_header(read: &impl ReadStore, id: SessionId) -> Result<SessionHeader, LogError> {
     let key = Key::header(id);
     Ok(
         load(read, &key)?
@@ -116,24 +116,27 @@ fn own_tokens(read: &impl ReadStore, id: SessionId, events: u64) -> Result<Vec<T
 ///
 /// # Errors
 /// [`LogError::Corrupt`] if they are missing or damaged.
-pub fn load_flat(read: &impl ReadStore, id: SessionId) -> Result<FlattenedPrefix, LogError> {
+pub fn load_flattened_prefix(
+    read: &impl ReadStore,
+    id: SessionId,
+) -> Result<FlattenedPrefix, LogError> {
     let key = Key::flattened_prefix(id, 0);
     let payload = load_parts(read, Space::FlattenedPrefix, id)?
         .ok_or_else(|| damaged(&key, &"the flattened tokens are missing"))?;
     if (payload.kind, payload.schema) != (Kind::Flat, 1) {
         return Err(damaged(&key, &"it is no flattened stretch").into());
     }
-    let flat = codec::decode("flattened tokens", &payload.bytes);
-    Ok(flat.map_err(|damage| damaged(&key, &damage))?)
+    let prefix = codec::decode("flattened tokens", &payload.bytes);
+    Ok(prefix.map_err(|damage| damaged(&key, &damage))?)
 }
 
 /// The depth down to which a new fork of depth `depth` flattens, or `None` if it does not.
-pub fn flat_base_depth(depth: u32) -> Option<u32> {
-    let mut covered = FLAT_EVERY_FORKS;
+pub fn flattened_base_depth(depth: u32) -> Option<u32> {
+    let mut covered = FLATTEN_EVERY_FORKS;
     if depth == 0 || !depth.is_multiple_of(covered) {
         return None;
     }
-    while let Some(more) = covered.checked_mul(FLAT_EVERY_FORKS)
+    while let Some(more) = covered.checked_mul(FLATTEN_EVERY_FORKS)
         && depth.is_multiple_of(more)
     {
         covered = more;
@@ -145,30 +148,33 @@ pub fn flat_base_depth(depth: u32) -> Option<u32> {
 ///
 /// # Errors
 /// As [`lineage`].
-pub fn flat_for_fork(read: &impl ReadStore, point: ForkPoint) -> Result<Option<Payload>, LogError> {
-    let parent = head_of(read, point.parent)?;
-    let Some(base_depth) = flat_base_depth(parent.depth + 1) else {
+pub fn flattened_prefix_for_fork(
+    read: &impl ReadStore,
+    point: ForkPoint,
+) -> Result<Option<Payload>, LogError> {
+    let parent = load_header(read, point.parent)?;
+    let Some(base_depth) = flattened_base_depth(parent.depth + 1) else {
         return Ok(None);
     };
-    let line = lineage(read, point, base_depth)?;
-    let base = line
-        .pieces
+    let lineage = lineage(read, point, base_depth)?;
+    let base = lineage
+        .segments
         .last()
-        .filter(|piece| piece.depth == base_depth)
+        .filter(|segment| segment.depth == base_depth)
         .ok_or_else(|| {
             damaged(
                 &Key::header(point.parent),
                 &format!("it has no ancestor at depth {base_depth}"),
             )
         })?;
-    let flat = FlattenedPrefix {
+    let prefix = FlattenedPrefix {
         base: base.oldest,
-        tokens: line.tokens(),
+        tokens: lineage.tokens(),
     };
     Ok(Some(Payload {
         kind: Kind::Flat,
         schema: 1,
-        bytes: codec::encode(&flat),
+        bytes: codec::encode(&prefix),
     }))
 }
 
@@ -191,7 +197,7 @@ mod tests {
             (32_768, Some(0)),
         ];
         for (depth, base) in cases {
-            assert_eq!(flat_base_depth(depth), base, "at depth {depth}");
+            assert_eq!(flattened_base_depth(depth), base, "at depth {depth}");
         }
     }
 }

@@ -12,8 +12,10 @@ use super::super::{
 /// # Errors
 /// The storage's.
 pub(super) fn mark(txn: &mut Txn<'_>, id: SessionId) -> Result<(), LogError> {
-    let head = load::<SessionHeader>(txn, &Key::header(id))?;
-    if head.is_some_and(|head| matches!(head.state, SessionState::Hidden | SessionState::Trunk)) {
+    let header = load::<SessionHeader>(txn, &Key::header(id))?;
+    if header
+        .is_some_and(|header| matches!(header.state, SessionState::Hidden | SessionState::Trunk))
+    {
         txn.put(Key::gc_mark(id), &GcMark {});
     }
     Ok(())

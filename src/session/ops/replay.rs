@@ -11,18 +11,18 @@ pub struct Replayed {
     /// The input items of its turn, as JSON texts.
     pub input_items: Vec<String>,
     /// What led the prompt, as JSON text.
-    pub head: String,
+    pub preamble: String,
     /// Its own tokens in order, prompt and generated.
     pub tokens: Vec<TokenId>,
     /// Where stretches of one origin end.
-    pub spans: Vec<Span>,
+    pub appends: Vec<TokenAppend>,
     /// How its turn ended.
     pub closed: Option<TurnClosed>,
 }
 
 /// A stretch of a session's own tokens that one event appended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Span {
+pub struct TokenAppend {
     /// The event's number.
     pub event: u64,
     /// How many tokens the session has with it.
@@ -43,14 +43,17 @@ pub fn replay(events: &[Event]) -> Replayed {
 fn apply(replayed: &mut Replayed, seq: u64, event: &Event) {
     match event {
         Event::Opened(opened) => replayed.opened = Some(opened.clone()),
-        Event::InputAppended(InputAppended { items, head }) => {
+        Event::InputAppended(InputAppended {
+            items,
+            head: preamble,
+        }) => {
             replayed.input_items.extend_from_slice(items);
-            replayed.head.clone_from(head);
+            replayed.preamble.clone_from(preamble);
         }
         Event::PromptAppended(tokens) | Event::Generated(tokens) => {
             replayed.tokens.extend_from_slice(&tokens.tokens);
             let generated = matches!(event, Event::Generated(_));
-            replayed.spans.push(Span {
+            replayed.appends.push(TokenAppend {
                 event: seq,
                 end: replayed.tokens.len(),
                 generated,
@@ -69,14 +72,17 @@ impl Replayed {
         session: super::super::SessionId,
         tokens: usize,
     ) -> Option<(ForkPoint, usize)> {
-        let whole = self.spans.iter().take_while(|span| span.end <= tokens);
-        whole.last().map(|span| {
+        let whole = self
+            .appends
+            .iter()
+            .take_while(|append| append.end <= tokens);
+        whole.last().map(|append| {
             (
                 ForkPoint {
                     parent: session,
-                    events: span.event + 1,
+                    events: append.event + 1,
                 },
-                span.end,
+                append.end,
             )
         })
     }
@@ -88,7 +94,7 @@ mod tests {
     use crate::session::{SessionId, format::event::Tokens};
 
     #[test]
-    fn tokens_come_in_order_with_their_spans() {
+    fn tokens_are_in_order_with_their_events() {
         let input = InputAppended {
             items: vec!["{}".into()],
             head: "null".into(),
@@ -100,12 +106,12 @@ mod tests {
         ]);
         assert_eq!(replayed.tokens, [1, 2, 3]);
         assert_eq!(replayed.input_items, ["{}"]);
-        let span = |event, end, generated| Span {
+        let append = |event, end, generated| TokenAppend {
             event,
             end,
             generated,
         };
-        assert_eq!(replayed.spans, [span(1, 2, false), span(2, 3, true)]);
+        assert_eq!(replayed.appends, [append(1, 2, false), append(2, 3, true)]);
         let id = SessionId([1; 16]);
         let point = |events| ForkPoint { parent: id, events };
         assert_eq!(replayed.fork_point_at(id, 1), None);

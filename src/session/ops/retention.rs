@@ -65,11 +65,11 @@ impl RetentionLimits {
 
     /// Whether a response stored at `at_ms` has outlived its time.
     pub fn is_expired(&self, at_ms: i64, now_ms: i64) -> bool {
-        outlived(self.ttl_ms, at_ms, now_ms)
+        has_expired(self.ttl_ms, at_ms, now_ms)
     }
 }
 
-fn outlived(lifetime_ms: Option<i64>, at_ms: i64, now_ms: i64) -> bool {
+fn has_expired(lifetime_ms: Option<i64>, at_ms: i64, now_ms: i64) -> bool {
     lifetime_ms.is_some_and(|lifetime| now_ms.saturating_sub(at_ms) >= lifetime)
 }
 
@@ -79,20 +79,20 @@ fn outlived(lifetime_ms: Option<i64>, at_ms: i64, now_ms: i64) -> bool {
 /// The storage's.
 pub fn next_expiry_ms(
     read: &impl ReadStore,
-    bounds: &RetentionLimits,
+    limits: &RetentionLimits,
 ) -> Result<Option<i64>, LogError> {
-    let kept = !bounds.persistence_disabled();
+    let persistent = !limits.persistence_disabled();
     let lifetimes = [
-        (Space::ResponseIndex, bounds.ttl_ms.filter(|_| kept)),
-        (Space::UnstoredIndex, bounds.unstored_retention_ms),
+        (Space::ResponseIndex, limits.ttl_ms.filter(|_| persistent)),
+        (Space::UnstoredIndex, limits.unstored_retention_ms),
     ];
     let mut next: Option<i64> = None;
     for (space, lifetime_ms) in lifetimes {
         let Some(lifetime_ms) = lifetime_ms else {
             continue;
         };
-        if let Some(place) = oldest(read, space)? {
-            let ends_ms = place.at_ms.saturating_add(lifetime_ms);
+        if let Some(entry) = oldest(read, space)? {
+            let ends_ms = entry.at_ms.saturating_add(lifetime_ms);
             next = Some(next.map_or(ends_ms, |next| next.min(ends_ms)));
         }
     }
@@ -107,13 +107,13 @@ pub fn next_expiry_ms(
 /// The storage's.
 pub fn enforce(
     txn: &mut Txn<'_>,
-    bounds: &RetentionLimits,
+    limits: &RetentionLimits,
     now_ms: i64,
     limit: usize,
 ) -> Result<bool, LogError> {
     for _ in 0..limit {
-        if !drop_oldest_response(txn, bounds, now_ms)?
-            && !drop_oldest_unstored(txn, bounds, now_ms)?
+        if !delete_oldest_response(txn, limits, now_ms)?
+            && !expire_oldest_unstored(txn, limits, now_ms)?
         {
             return Ok(false);
         }
@@ -128,54 +128,54 @@ fn oldest(read: &impl ReadStore, space: Space) -> Result<Option<IndexEntry>, Log
         .transpose()?)
 }
 
-fn drop_oldest_response(
+fn delete_oldest_response(
     txn: &mut Txn<'_>,
-    bounds: &RetentionLimits,
+    limits: &RetentionLimits,
     now_ms: i64,
 ) -> Result<bool, LogError> {
-    if bounds.persistence_disabled() {
+    if limits.persistence_disabled() {
         return Ok(false);
     }
-    let exceeded = bounds
+    let exceeded = limits
         .max_entries
         .is_some_and(|max| txn.totals.responses > max)
-        || bounds
+        || limits
             .max_bytes
             .is_some_and(|max| txn.totals.response_bytes > max);
-    if !exceeded && bounds.ttl_ms.is_none() {
+    if !exceeded && limits.ttl_ms.is_none() {
         return Ok(false);
     }
-    let Some(place) = oldest(txn, Space::ResponseIndex)? else {
+    let Some(entry) = oldest(txn, Space::ResponseIndex)? else {
         return Ok(false);
     };
-    if !exceeded && !bounds.is_expired(place.at_ms, now_ms) {
+    if !exceeded && !limits.is_expired(entry.at_ms, now_ms) {
         return Ok(false);
     }
-    let head = load::<SessionHeader>(txn, &Key::header(place.session))?.ok_or_else(|| {
+    let header = load::<SessionHeader>(txn, &Key::header(entry.session))?.ok_or_else(|| {
         LogError::Corrupt(format!(
             "response {} is listed but has no session",
-            place.session
+            entry.session
         ))
     })?;
-    gc::delete(txn, place.session, head);
+    gc::delete(txn, entry.session, header);
     Ok(true)
 }
 
-fn drop_oldest_unstored(
+fn expire_oldest_unstored(
     txn: &mut Txn<'_>,
-    bounds: &RetentionLimits,
+    limits: &RetentionLimits,
     now_ms: i64,
 ) -> Result<bool, LogError> {
-    if bounds.unstored_retention_ms.is_none() {
+    if limits.unstored_retention_ms.is_none() {
         return Ok(false);
     }
-    let Some(place) = oldest(txn, Space::UnstoredIndex)? else {
+    let Some(entry) = oldest(txn, Space::UnstoredIndex)? else {
         return Ok(false);
     };
-    if !outlived(bounds.unstored_retention_ms, place.at_ms, now_ms) {
+    if !has_expired(limits.unstored_retention_ms, entry.at_ms, now_ms) {
         return Ok(false);
     }
-    gc::release_unstored(txn, place.session)?;
+    gc::expire_unstored(txn, entry.session)?;
     Ok(true)
 }
 
@@ -185,10 +185,10 @@ mod tests {
 
     #[test]
     fn zeros_mean_what_the_flags_say() {
-        let bounds = RetentionLimits::from_flags(Some(0), Some(0), Some(0), 0);
-        assert!(bounds.persistence_disabled());
-        assert_eq!(bounds.max_bytes, Some(0));
-        assert_eq!((bounds.ttl_ms, bounds.unstored_retention_ms), (None, None));
+        let limits = RetentionLimits::from_flags(Some(0), Some(0), Some(0), 0);
+        assert!(limits.persistence_disabled());
+        assert_eq!(limits.max_bytes, Some(0));
+        assert_eq!((limits.ttl_ms, limits.unstored_retention_ms), (None, None));
         assert!(!RetentionLimits::default().persistence_disabled());
         assert_eq!(
             RetentionLimits::default().unstored_retention_ms,
@@ -198,9 +198,9 @@ mod tests {
 
     #[test]
     fn a_clock_that_steps_back_lets_nothing_expire() {
-        let bounds = RetentionLimits::from_flags(None, None, Some(1), 0);
-        assert!(!bounds.is_expired(10_000, 500));
-        assert!(!bounds.is_expired(10_000, 10_999));
-        assert!(bounds.is_expired(10_000, 11_000));
+        let limits = RetentionLimits::from_flags(None, None, Some(1), 0);
+        assert!(!limits.is_expired(10_000, 500));
+        assert!(!limits.is_expired(10_000, 10_999));
+        assert!(limits.is_expired(10_000, 11_000));
     }
 }

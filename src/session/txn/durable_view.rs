@@ -45,13 +45,13 @@ impl DurableView {
     }
 
     /// Hides what a commit is about to change.
-    pub fn hide(&self, before: BTreeMap<Key, Option<Value>>) {
+    pub fn begin_commit(&self, before: BTreeMap<Key, Option<Value>>) {
         *self.before.write().unwrap_or_else(PoisonError::into_inner) = before;
     }
 
     /// Shows everything: the commit is durable.
-    pub fn show(&self) {
-        self.hide(BTreeMap::new());
+    pub fn end_commit(&self) {
+        self.begin_commit(BTreeMap::new());
     }
 }
 

@@ -22,7 +22,7 @@ pub struct Txn<'a> {
     pub totals: Totals,
     writes: BTreeMap<Key, Option<Value>>,
     /// Keys that the storage does not have.
-    fresh: HashSet<Key>,
+    absent: HashSet<Key>,
     undo: Vec<(Key, Option<Option<Value>>)>,
     /// The last events of sessions that this commit appends to, if others fit beside them.
     tails: HashMap<SessionId, Tail>,
@@ -55,7 +55,7 @@ impl<'a> Txn<'a> {
                 ..totals
             },
             writes: BTreeMap::new(),
-            fresh: HashSet::new(),
+            absent: HashSet::new(),
             undo: Vec::new(),
             tails: HashMap::new(),
             len_bytes: 0,
@@ -106,15 +106,15 @@ impl<'a> Txn<'a> {
     }
 
     /// Notes that the storage does not have a key, unless this commit changed it before.
-    fn expect_fresh(&mut self, key: &Key) {
+    fn expect_absent(&mut self, key: &Key) {
         if !self.writes.contains_key(key) {
-            self.fresh.insert(key.clone());
+            self.absent.insert(key.clone());
         }
     }
 
     /// Stores a record under a key that the store is known not to have.
     pub fn create<T: Record>(&mut self, key: Key, record: &T) {
-        self.expect_fresh(&key);
+        self.expect_absent(&key);
         self.put(key, record);
     }
 
@@ -148,7 +148,7 @@ impl<'a> Txn<'a> {
         };
         let mut next = first;
         for (key, value) in seal_parts(stamp, key_of, first, &payload.bytes) {
-            self.expect_fresh(&key);
+            self.expect_absent(&key);
             self.write(key, Some(value));
             next += 1;
         }
@@ -157,14 +157,14 @@ impl<'a> Txn<'a> {
 
     /// Appends events to a session that has `seq` of them, in the value of those that this commit
     /// appended just before, if they fit.
-    pub fn append_events(&mut self, id: SessionId, seq: u64, pack: &EventBatch) {
+    pub fn append_events(&mut self, id: SessionId, seq: u64, batch: &EventBatch) {
         let room = part_len_bytes(|part| Key::event(id, seq, part));
-        let end = seq + pack.digests.len() as u64;
-        let added = &pack.rest.bytes;
+        let end = seq + batch.digests.len() as u64;
+        let added = &batch.rest.bytes;
         // A tail that was rolled back does not end where the session does.
         let before = self.tails.remove(&id).filter(|tail| {
             tail.end == seq
-                && pack.staged_parts == 0
+                && batch.staged_parts == 0
                 && tail.payload.bytes.len() + added.len() <= room
         });
         let tail = match before {
@@ -175,17 +175,17 @@ impl<'a> Txn<'a> {
             None => Tail {
                 first: seq,
                 end,
-                payload: pack.rest.clone(),
+                payload: batch.rest.clone(),
             },
         };
         let first = tail.first;
         self.create_parts(
             &tail.payload,
             |part| Key::event(id, first, part),
-            pack.staged_parts,
+            batch.staged_parts,
             false,
         );
-        if pack.staged_parts == 0 {
+        if batch.staged_parts == 0 {
             self.tails.insert(id, tail);
         }
     }
@@ -214,7 +214,7 @@ impl<'a> Txn<'a> {
         let mut before = BTreeMap::new();
         let mut records = i128::from(self.totals.records);
         for (key, value) in &self.writes {
-            let old = if self.fresh.contains(key) {
+            let old = if self.absent.contains(key) {
                 None
             } else {
                 self.storage.get(key)?

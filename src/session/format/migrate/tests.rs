@@ -70,7 +70,7 @@ fn event_samples() -> Vec<(Kind, Vec<u8>)> {
         (Kind::TurnClosed, encode(&closed)),
         (Kind::Rerooted, encode(&Rerooted { kept_events: 5 })),
         (Kind::Purged, encode(&Purged { ordinal: 6 })),
-        (Kind::Events, event_batch::pack(&together).bytes),
+        (Kind::Events, event_batch::encode(&together).bytes),
     ]
 }
 

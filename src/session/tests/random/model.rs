@@ -108,7 +108,7 @@ impl Model {
     }
 
     /// Removes what nothing kept for itself reaches.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn wait_for_gc(&mut self) {
         loop {
             let mut continued = BTreeSet::new();
             let mut shared = BTreeSet::new();

@@ -70,7 +70,7 @@ impl History {
             // A command that was taken before there was space is refused; another fault may be due.
             let recovered = (0..3).any(|_| {
                 storage.free_space();
-                self.wait(self.log.settle()).is_ok()
+                self.wait(self.log.wait_for_gc()).is_ok()
             });
             assert!(recovered);
         }
@@ -101,7 +101,7 @@ impl History {
             places(&read, Space::UnstoredIndex),
         );
         let order = places_of(&order);
-        if self.bounds_drop() {
+        if self.limits_delete() {
             self.model.drop_before(order.first());
         }
         assert_eq!(order, self.model.order, "stored responses in log order");

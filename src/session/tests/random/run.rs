@@ -65,14 +65,14 @@ pub(super) struct History {
     pub(super) model: Model,
     pub(super) in_flight: Vec<(TurnHandle, Session)>,
     pub(super) now_ms: i64,
-    pub(super) bounds: RetentionLimits,
+    pub(super) retention: RetentionLimits,
     pub(super) clock: Arc<SetClock>,
     pub(super) runtime: tokio::runtime::Runtime,
 }
 
 /// The bounds of a history: none, or one kind, or two. A fault leaves it open whether what was just
 /// stored went again, so there is no bound on bytes then.
-fn bounds(seed: u64, faulty: bool) -> RetentionLimits {
+fn retention(seed: u64, faulty: bool) -> RetentionLimits {
     let (max_entries, max_bytes, ttl_secs) = match seed / 2 % 5 {
         0 => (None, None, None),
         1 => (Some(6), None, None),
@@ -86,14 +86,14 @@ fn bounds(seed: u64, faulty: bool) -> RetentionLimits {
 
 impl History {
     pub(super) fn options(&self) -> LogOptions {
-        options(self.bounds, &self.clock)
+        options(self.retention, &self.clock)
     }
 
     pub(super) fn new(seed: u64, restart: Restart) -> Self {
         let storage = restart.storage();
-        let bounds = bounds(seed, restart.faulty.is_some());
+        let retention = retention(seed, restart.faulty.is_some());
         let clock = Arc::<SetClock>::default();
-        let log = SessionLog::start(storage.clone(), options(bounds, &clock)).unwrap();
+        let log = SessionLog::start(storage.clone(), options(retention, &clock)).unwrap();
         Self {
             rng: StdRng::seed_from_u64(seed),
             restart,
@@ -102,7 +102,7 @@ impl History {
             model: Model::default(),
             in_flight: Vec::new(),
             now_ms: 1_000_000,
-            bounds,
+            retention,
             clock,
             runtime: tokio::runtime::Builder::new_current_thread()
                 .build()
@@ -161,7 +161,7 @@ impl History {
 
     pub(super) fn has_expired(&self, id: SessionId) -> bool {
         let ended_at_ms = self.model.sessions[&id].ended_at_ms;
-        self.bounds.is_expired(ended_at_ms, self.now_ms)
+        self.retention.is_expired(ended_at_ms, self.now_ms)
     }
 
     pub(super) fn continue_one(&mut self) {
@@ -313,7 +313,7 @@ impl History {
         }
         let response = NewResponse {
             body: session.body.clone(),
-            head_digest: [1; 32],
+            preamble_digest: [1; 32],
             forkable: true,
         };
         let ending = TurnEnd {
@@ -341,7 +341,7 @@ impl History {
     pub(super) fn drop_turn(&mut self, turn: TurnHandle) {
         let id = turn.id();
         drop(turn);
-        if let Err(error) = self.wait(self.log.settle()) {
+        if let Err(error) = self.wait(self.log.wait_for_gc()) {
             return self.after_a_failure(&error, None);
         }
         self.model.told_ms = Some(self.model.sessions[&id].ended_at_ms);
@@ -380,9 +380,9 @@ impl History {
     }
 }
 
-fn options(bounds: RetentionLimits, clock: &Arc<SetClock>) -> LogOptions {
+fn options(retention: RetentionLimits, clock: &Arc<SetClock>) -> LogOptions {
     LogOptions {
-        bounds,
+        retention,
         full_disk_retry: std::time::Duration::ZERO,
         clock: clock.clone(),
     }

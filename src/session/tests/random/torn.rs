@@ -45,7 +45,7 @@ fn write_a_few_turns(storage: &Arc<FaultyStorage>, seed: u64) -> u64 {
                 .unwrap();
             let response = NewResponse {
                 body: "{}".into(),
-                head_digest: [0; 32],
+                preamble_digest: [0; 32],
                 forkable: true,
             };
             let ending = TurnEnd {
