@@ -9,20 +9,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::sync::oneshot;
-
-use super::{LogOptions, command_queue::CommandQueue, read::Access};
+use super::{
+    LogOptions,
+    command::{Command, Reply},
+    command_queue::CommandQueue,
+    read::Access,
+};
 use crate::session::{
     error::LogError,
-    format::{
-        event_batch::EventBatch,
-        payload::Payload,
-        record::{SessionHeader, SessionState, load, load_totals},
-    },
+    format::record::{SessionHeader, SessionState, load, load_totals},
     keys::{Key, KeyRange, SessionId, Space},
     ops::{
         gc,
-        lifecycle::{self, NewSession, SessionClose, StageTarget, StagedPayload},
+        lifecycle::{self, SessionClose},
         retention,
     },
     store::{Direct, ReadStore, Storage, StorageError, Totals},
@@ -37,48 +36,6 @@ const GROUP_COMMIT_DELAY: Duration = Duration::from_millis(50);
 const REMOVALS_PER_COMMIT: usize = 2_000;
 /// How many responses one commit drops to keep the bounds.
 const EXPIRIES_PER_COMMIT: usize = 64;
-
-pub(super) type Reply = oneshot::Sender<Result<(), LogError>>;
-
-/// What the committer is asked to do.
-pub(super) enum Command {
-    /// Begin a session; answered as soon as its edges are registered.
-    Begin { session: NewSession, reply: Reply },
-    /// Append events to a session in flight.
-    Append { id: SessionId, events: EventBatch },
-    /// Write a slice of a large payload ahead of its last piece.
-    Stage {
-        id: SessionId,
-        target: StageTarget,
-        slice: Payload,
-        first_part: u32,
-    },
-    /// Store the flattened tokens of a session's ancestors.
-    FlattenedPrefix {
-        id: SessionId,
-        prefix: StagedPayload,
-    },
-    /// End a turn; answered once durable. Nobody may wait.
-    End {
-        id: SessionId,
-        close: SessionClose,
-        reply: Option<Reply>,
-    },
-    /// Delete a response; answered once durable.
-    Delete {
-        access: Access,
-        id: SessionId,
-        reply: Reply,
-    },
-    /// Drop what has outlived its time; answered once durable.
-    Sweep { now_ms: i64, reply: Reply },
-    /// Answered at once, if the store takes writes.
-    Probe { reply: Reply },
-    /// Answered once nothing is left to erase or drop.
-    WaitForGc { reply: Reply },
-    /// Close the store; answered once that is done.
-    Close { reply: Reply },
-}
 
 /// Whether the store takes writes.
 enum Health {

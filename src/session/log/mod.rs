@@ -1,7 +1,9 @@
 //! The log as the service sees it: turns are appended, responses read, continued and deleted.
 
+mod command;
 mod command_queue;
 mod committer;
+mod list;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -21,9 +23,10 @@ use std::{
 
 use tokio::sync::{mpsc, oneshot};
 
-use self::committer::{Command, Committer};
+use self::{command::Command, committer::Committer};
 pub use self::{
-    read::{Access, Listed, ParentState, StoredResponse, StoredTurn, TurnDelta, stored_body},
+    list::Listed,
+    read::{Access, ParentState, StoredResponse, StoredTurn, TurnDelta, stored_body},
     turn_handle::{NewResponse, TurnEnd, TurnHandle},
 };
 use super::{

@@ -3,7 +3,7 @@
 use sha2::{Digest, Sha256};
 use tokio::sync::oneshot;
 
-use super::{SessionLog, closed as log_closed, committer::Command};
+use super::{SessionLog, closed as log_closed, command::Command};
 use crate::{
     id::TokenId,
     session::{

@@ -13,6 +13,8 @@ mod files;
 mod log_check;
 mod manifest;
 mod open;
+mod paths;
+mod writer;
 
 use std::{
     fs::File,
@@ -26,16 +28,14 @@ use std::{
 
 use super::{
     super::{
-        format::{
-            migrate::FORMAT_VERSION,
-            record::{Manifest, load},
-        },
+        format::record::load,
         keys::{Key, KeyRange},
     },
     Batch, ReadStore, Storage, StorageError, Totals, Value,
 };
 use db::Db;
-use manifest::ManifestFile;
+use paths::Paths;
+use writer::{Writer, WriterState};
 
 /// How a store is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,80 +79,6 @@ struct Counters {
     commits: AtomicU64,
     flushes: AtomicU64,
     syncs: AtomicU64,
-}
-
-/// Where the parts of a store lie.
-#[derive(Debug, Clone)]
-struct Paths {
-    dir: PathBuf,
-}
-
-impl Paths {
-    /// What a backup has to hold.
-    fn store(&self) -> PathBuf {
-        self.dir.join("store")
-    }
-
-    /// Sled's folder.
-    fn sled_dir(&self) -> PathBuf {
-        self.store().join("log")
-    }
-
-    /// Sled's file.
-    fn db_file(&self) -> PathBuf {
-        self.sled_dir().join("db")
-    }
-
-    fn manifest(&self) -> PathBuf {
-        self.store().join("manifest")
-    }
-
-    /// Space to fall back on when the disk is full.
-    fn reserve(&self) -> PathBuf {
-        self.store().join("reserve")
-    }
-
-    fn lock(&self) -> PathBuf {
-        self.dir.join("lock")
-    }
-
-    /// A store that is being made.
-    fn new_store(&self) -> PathBuf {
-        self.dir.join("store.new")
-    }
-
-    /// A store that was replaced.
-    fn old_store(&self) -> PathBuf {
-        self.dir.join("store.old")
-    }
-
-    /// A folder with a store that is to replace this one.
-    fn replacement(&self) -> PathBuf {
-        self.dir.join("replacement")
-    }
-
-    /// A copy on which a doubtful opening is tried.
-    fn trial(&self) -> PathBuf {
-        self.dir.join("rehearsal")
-    }
-}
-
-/// What only the writer touches.
-struct Writer {
-    /// Sled's file through a handle of our own, to sync it.
-    db_file: File,
-    manifest: ManifestFile,
-    /// The last durable commit.
-    durable: Totals,
-    state: WriterState,
-}
-
-enum WriterState {
-    Ready,
-    /// Recoverable.
-    Full(String),
-    /// For good.
-    Failed(String),
 }
 
 impl SledStorage {
@@ -281,44 +207,6 @@ fn check_reopened(db: &Db, durable: u64) -> Result<Totals, StorageError> {
         )));
     }
     Ok(found)
-}
-
-impl Writer {
-    /// States the last durable commit in the manifest, without syncing that.
-    fn write_manifest(&mut self, closed: bool, paths: &Paths) -> Result<(), StorageError> {
-        let len = self
-            .db_file
-            .metadata()
-            .map_err(files::failed("asking for", &paths.db_file()))?
-            .len();
-        let manifest = Manifest {
-            version: FORMAT_VERSION,
-            totals: self.durable,
-            db_len_bytes: len,
-            log_end: if closed {
-                log_check::check(&paths.sled_dir())?.end
-            } else {
-                0
-            },
-            closed,
-            ..self.manifest.current
-        };
-        self.manifest.write(manifest)
-    }
-
-    /// Makes all that was written durable.
-    fn sync(&self, paths: &Paths) -> Result<(), StorageError> {
-        sync_db(&self.db_file, paths)?;
-        self.manifest.sync()
-    }
-}
-
-/// Makes durable what the engine wrote, whatever it was.
-fn sync_db(db: &File, paths: &Paths) -> Result<(), StorageError> {
-    // An error here may have dropped dirty pages, whatever its kind: no retry can tell.
-    db.sync_data().map_err(|error| {
-        StorageError::Failed(format!("syncing {}: {error}", paths.db_file().display()))
-    })
 }
 
 impl Storage for SledStorage {

@@ -4,7 +4,7 @@ use std::{future::Future, sync::Arc};
 
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
-use super::model::{Model, ResponseHeader, Session};
+use super::model::{Model, ModelState, Session};
 use crate::session::{
     Access, Event, LogError, LogOptions, NewSession, RetentionLimits, SessionId, SessionLog,
     format::event::{ForkPoint, InputAppended, Tokens, TurnClosed, TurnFinish, TurnStatus, Usage},
@@ -36,7 +36,7 @@ impl Restart {
     /// not synced.
     pub(super) fn faulty(fault: Fault, loss: Loss) -> Self {
         let storage = Arc::new(FaultyStorage::default());
-        let open = || -> Arc<dyn Storage> { unreachable!("faulty stores are kept apart") };
+        let open = || -> Arc<dyn Storage> { unreachable!("faulty stores are state apart") };
         Self {
             open: Box::new(open),
             faulty: Some((storage, fault, loss)),
@@ -184,8 +184,8 @@ impl History {
     /// What a stateless client does that sends a conversation again.
     pub(super) fn extend_any_session(&mut self) {
         let alive = self.model.sessions.iter();
-        let alive = alive
-            .filter(|(_, s)| matches!(s.kept, ResponseHeader::Stored | ResponseHeader::Unstored));
+        let alive =
+            alive.filter(|(_, s)| matches!(s.state, ModelState::Stored | ModelState::Unstored));
         let ids: Vec<_> = alive.map(|(id, _)| *id).collect();
         let Some(parent) = self.pick(&ids) else {
             return;
@@ -238,7 +238,7 @@ impl History {
             }
         };
         let id = SessionId(self.rng.random());
-        let opening = NewSession {
+        let new_session = NewSession {
             id,
             owner: owner.clone(),
             model: "model".into(),
@@ -257,7 +257,7 @@ impl History {
             head: "{}".into(),
         };
         let begun = self.wait(async {
-            let mut turn = self.log.begin(opening).await?;
+            let mut turn = self.log.begin(new_session).await?;
             turn.registered().await?;
             turn.append(&[
                 Event::InputAppended(input),
@@ -270,7 +270,7 @@ impl History {
         });
         let turn = self.unless_unavailable(begun)?;
         let session = Session {
-            kept: ResponseHeader::Open,
+            state: ModelState::Open,
             owner,
             fork,
             continues,
@@ -323,14 +323,14 @@ impl History {
         };
         self.model.told_ms = Some(self.now_ms);
         let ended = self.wait(turn.end(ending));
-        session.kept = ResponseHeader::Stored;
+        session.state = ModelState::Stored;
         match ended {
             Ok(()) => {
                 self.model.sessions.insert(id, session);
                 if stored {
                     self.model.order.push(id);
                 } else {
-                    self.model.ended_unstored(id);
+                    self.model.end_unstored(id);
                 }
             }
             Err(error) => self.after_a_failure(&error, Some(Unsure::Stored(id, session))),
@@ -349,7 +349,7 @@ impl History {
     }
 
     pub(super) fn closed_without_tokens(&mut self, id: SessionId) {
-        self.model.ended_unstored(id);
+        self.model.end_unstored(id);
         if let Some(session) = self.model.sessions.get_mut(&id) {
             let own = session.tokens_after.last().cloned().unwrap_or_default();
             session.tokens_after.push(own);

@@ -1,0 +1,96 @@
+//! Lists the responses of an owner.
+
+use super::{SessionLog, read::Access};
+use crate::session::{
+    error::LogError,
+    format::record::{
+        IndexEntry, SCAN_PAGE_ENTRIES, SessionHeader, damaged, load, load_totals, open_record,
+    },
+    keys::{Key, KeyRange, SessionId},
+    store::ReadStore,
+};
+
+/// A line of a listing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Listed {
+    /// The response.
+    pub id: SessionId,
+    /// When it was stored, in milliseconds since 1970.
+    pub at_ms: i64,
+    /// Its place in the log, by which listings are continued.
+    pub ordinal: u64,
+}
+
+impl SessionLog {
+    /// Visible responses of one owner, newest first, from before the place `before` in the log.
+    ///
+    /// # Errors
+    /// [`LogError::PersistenceDisabled`] and the storage's.
+    pub fn list(
+        &self,
+        owner: Option<&str>,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<Listed>, LogError> {
+        self.require_persistence()?;
+        let Some(owner) = owner else {
+            return self.list_unowned(before, limit);
+        };
+        let mut range = KeyRange::owner_index(owner);
+        if let Some(before) = before {
+            range = range.after(&Key::owner_index(owner, before));
+        }
+        let entries = self.shared.view.scan(&range, limit)?;
+        let listed = entries.iter().map(|(key, value)| self.listed(key, value));
+        listed.filter_map(Result::transpose).collect()
+    }
+
+    /// Those that have no owner are found among all, backwards.
+    fn list_unowned(&self, before: Option<u64>, limit: usize) -> Result<Vec<Listed>, LogError> {
+        let read = &*self.shared.view;
+        let next = load_totals(read)?.next_ordinal;
+        let mut end = before.unwrap_or(next).min(next);
+        let mut found = Vec::new();
+        while end > 0 && found.len() < limit {
+            let start = end.saturating_sub(SCAN_PAGE_ENTRIES as u64);
+            let page = read.scan(&KeyRange::response_index(start, end), SCAN_PAGE_ENTRIES)?;
+            for (key, value) in page.iter().rev() {
+                let Some(listed) = self.listed(key, value)? else {
+                    continue;
+                };
+                let header = load::<SessionHeader>(read, &Key::header(listed.id))?;
+                found.extend(
+                    header
+                        .filter(|header| header.owner.is_none())
+                        .map(|_| listed),
+                );
+            }
+            end = start;
+        }
+        found.truncate(limit);
+        Ok(found)
+    }
+
+    /// What stands at a place, unless it has outlived its time.
+    fn listed(&self, key: &Key, value: &[u8]) -> Result<Option<Listed>, LogError> {
+        let entry = open_record::<IndexEntry>(key, value)?;
+        let ordinal = key
+            .ordinal()
+            .ok_or_else(|| damaged(key, &"it names no entry"))?;
+        Ok((!self.has_expired(&entry)).then_some(Listed {
+            id: entry.session,
+            at_ms: entry.at_ms,
+            ordinal,
+        }))
+    }
+
+    /// The place of a visible response of one owner in the log, by which listings are continued.
+    ///
+    /// # Errors
+    /// [`LogError::NotFound`] if there is no such response.
+    pub fn ordinal(&self, owner: Option<&str>, id: SessionId) -> Result<u64, LogError> {
+        let access = Access::Owned(owner.map(str::to_owned));
+        let (header, _) = self.visible(&access, id)?;
+        header.ordinal.ok_or(LogError::NotFound)
+    }
+}
