@@ -74,9 +74,7 @@ pub fn back_up(
     let report = copy_sessions(&Direct(storage), &copy)?;
     copy.close()?;
     match report.skipped.first() {
-        Some((id, why)) => Err(LogError::Corrupt(format!(
-            "session {id} is not whole: {why}"
-        ))),
+        Some((id, why)) => Err(LogError::Corrupt(format!("session {id} is damaged: {why}"))),
         None => Ok(report),
     }
 }
@@ -134,7 +132,7 @@ impl<R: ReadStore> Copy<'_, R> {
             while let Some(id) = pending.last().copied() {
                 match self.try_copy(&mut txn, id) {
                     Some(needed) if pending.contains(&needed) => {
-                        self.skip(id, format!("it and {needed} need each other"));
+                        self.skip(id, format!("it and {needed} depend on each other"));
                     }
                     Some(needed) => pending.push(needed),
                     None => drop(pending.pop()),
@@ -186,7 +184,7 @@ impl<R: ReadStore> Copy<'_, R> {
         if let Some(needed) = missing {
             return self.skip(
                 id,
-                format!("session {needed}, which it needs, is not whole"),
+                format!("session {needed}, which it depends on, was not copied"),
             );
         }
         write(txn, id, salvaged);

@@ -92,8 +92,10 @@ pub fn describe(event: &Event) -> String {
             closed.usage.output_tokens,
             closed.seed
         ),
-        Event::Rerooted(rerooted) => format!("rerooted: {} events kept", rerooted.kept_events),
-        Event::Purged(_) => "purged: kept only for what continues it".into(),
+        Event::Rerooted(rerooted) => {
+            format!("rerooted: first {} events kept", rerooted.kept_events)
+        }
+        Event::Purged(_) => "purged: kept only for its continuations".into(),
     }
 }
 
@@ -182,7 +184,7 @@ pub fn stats(read: &impl ReadStore) -> Result<Stats, LogError> {
     for_each_entry(read, &KeyRange::all(), |key, value| {
         let Some(space) = key.space() else {
             return Err(StorageError::Damaged(format!(
-                "{key:?} is no key of a session log"
+                "{key:?} is not a key of a session log"
             )));
         };
         let (count, bytes) = stats.by_space.entry(space).or_default();

@@ -86,7 +86,7 @@ fn check_totals(totals: &Totals, report: &mut Report) {
             report.response_bytes,
         ),
     ] {
-        let differs = format!("there should be {stated} {what}, but there are {counted}");
+        let differs = format!("the totals state {stated} {what}, but there are {counted}");
         report.check(stated == counted, &Key::totals(), differs);
     }
 }
@@ -104,7 +104,7 @@ fn check_entry(read: &impl ReadStore, key: &Key, value: &[u8], report: &mut Repo
         }
         Some(Space::Meta) => Ok(()),
         None => {
-            report.add(key, "it is no key of a session log");
+            report.add(key, "not a key of a session log");
             Ok(())
         }
     };
@@ -137,7 +137,10 @@ fn check_header(
     report.check(
         in_flight == (header.state == SessionState::Open),
         key,
-        format!("a session that is {:?} has its header here", header.state),
+        format!(
+            "the header of a session in state {:?} is in the wrong key space",
+            header.state
+        ),
     );
     let being_erased = read.get(&Key::gc_mark(id))?.is_some();
     if being_erased && matches!(header.state, SessionState::Hidden | SessionState::Trunk) {
@@ -149,17 +152,17 @@ fn check_header(
 
 fn check_event(read: &impl ReadStore, key: &Key, report: &mut Report) -> Result<(), StorageError> {
     let (Some(id), Some((seq, part))) = (key.session(), key.event_part()) else {
-        report.add(key, "it is no event's key");
+        report.add(key, "not an event's key");
         return Ok(());
     };
     if part > 0 {
         return Ok(());
     }
     match load_header(read, id)? {
-        None => report.add(key, "the event belongs to no session"),
+        None => report.add(key, "the session of the event is missing"),
         Some(header) if header.state == SessionState::Open => {}
         Some(header) => {
-            let beyond = format!("the session should have {} events only", header.events);
+            let beyond = format!("beyond the {} events of the session", header.events);
             let marked = read.get(&Key::gc_mark(id))?.is_some();
             report.check(seq < header.events || marked, key, beyond);
         }
@@ -178,7 +181,7 @@ fn check_session_value(
         .transpose()?
         .flatten()
     else {
-        report.add(key, "it belongs to no session");
+        report.add(key, "its session is missing");
         return Ok(());
     };
     let fits = match key.space() {
@@ -193,7 +196,11 @@ fn check_session_value(
         }
         _ => true,
     };
-    report.check(fits, key, format!("its session is {:?}", header.state));
+    report.check(
+        fits,
+        key,
+        format!("unexpected for a session in state {:?}", header.state),
+    );
     Ok(())
 }
 
@@ -205,11 +212,11 @@ fn check_edge(
 ) -> Result<(), StorageError> {
     let edge = open_record::<Edge>(key, value)?;
     let (Some(parent), Some((kind, child))) = (key.session(), key.edge_child()) else {
-        report.add(key, "it is no edge's key");
+        report.add(key, "not an edge's key");
         return Ok(());
     };
     let Some(header) = load_header(read, child)? else {
-        report.add(key, "the edge leads to no session");
+        report.add(key, "the child of the edge is missing");
         return Ok(());
     };
     let shares = header
@@ -223,17 +230,17 @@ fn check_edge(
     report.check(
         needed,
         key,
-        "the session at its end does not need the one at its start",
+        "the child of the edge does not depend on the parent",
     );
     report.check(
         edge.shares_events == shares,
         key,
-        "it names another fork than the session does",
+        "the edge and the child's header name different fork points",
     );
     report.check(
         load_header(read, parent)?.is_some(),
         key,
-        "the edge begins at no session",
+        "the parent of the edge is missing",
     );
     Ok(())
 }
@@ -255,7 +262,10 @@ fn check_index_entry(
     report.check(
         fits,
         key,
-        format!("session {} does not stand here", entry.session),
+        format!(
+            "the header of session {} does not match this index entry",
+            entry.session
+        ),
     );
     Ok(())
 }

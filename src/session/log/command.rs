@@ -12,42 +12,42 @@ use crate::session::{
 
 pub(super) type Reply = oneshot::Sender<Result<(), LogError>>;
 
-/// What the committer is asked to do.
+/// A command to the committer.
 pub(super) enum Command {
-    /// Begin a session; answered as soon as its edges are registered.
+    /// Begins a session. The reply comes as soon as its edges are registered.
     Begin { session: NewSession, reply: Reply },
-    /// Append events to a session in flight.
+    /// Appends events to a session in flight.
     Append { id: SessionId, events: EventBatch },
-    /// Write a slice of a large payload ahead of its last piece.
+    /// Writes a slice of a large payload ahead of its last part.
     Stage {
         id: SessionId,
         target: StageTarget,
         slice: Payload,
         first_part: u32,
     },
-    /// Store the flattened tokens of a session's ancestors.
+    /// Stores a session's flattened prefix.
     FlattenedPrefix {
         id: SessionId,
         prefix: StagedPayload,
     },
-    /// End a turn; answered once durable. Nobody may wait.
+    /// Ends a turn. The reply, if any, comes when the end is durable.
     End {
         id: SessionId,
         close: SessionClose,
         reply: Option<Reply>,
     },
-    /// Delete a response; answered once durable.
+    /// Deletes a response. The reply comes when the deletion is durable.
     Delete {
         access: Access,
         id: SessionId,
         reply: Reply,
     },
-    /// Drop what has outlived its time; answered once durable.
+    /// Deletes what has expired at `now_ms`. The reply comes when that is durable.
     Sweep { now_ms: i64, reply: Reply },
-    /// Answered at once, if the store takes writes.
+    /// Replies at once if the store is writable.
     Probe { reply: Reply },
-    /// Answered once nothing is left to erase or drop.
+    /// Replies when GC and retention have no work left.
     WaitForGc { reply: Reply },
-    /// Close the store; answered once that is done.
+    /// Closes the store and replies.
     Close { reply: Reply },
 }

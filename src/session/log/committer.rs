@@ -1,4 +1,5 @@
-//! The one thread that writes: drains all that waits into one batch, makes it durable, then answers.
+//! The committer: the only thread that writes. It groups queued commands into one commit, syncs it,
+//! then replies.
 
 use std::{
     collections::HashMap,
@@ -28,21 +29,23 @@ use crate::session::{
     txn::{Txn, durable_view::DurableView},
 };
 
-/// A commit takes no further command once it has this many bytes.
+/// A commit takes no further command at this size, in bytes.
 const BATCH_LEN_BYTES: usize = 1 << 20;
-/// How long commands that nobody waits for may wait for others to share a commit with.
+/// The group commit delay. Commands that no caller waits for wait this long for others to share
+/// their commit.
 const GROUP_COMMIT_DELAY: Duration = Duration::from_millis(50);
-/// How many values one commit removes for purges, so that turns need not wait for a large one.
+/// The maximum number of values that GC removes in one commit, so that turns do not wait for a
+/// large deletion.
 const REMOVALS_PER_COMMIT: usize = 2_000;
-/// How many responses one commit drops to keep the bounds.
+/// The maximum number of responses and sessions that retention deletes in one commit.
 const EXPIRIES_PER_COMMIT: usize = 64;
 
-/// Whether the store takes writes.
+/// The writability of the store.
 enum Health {
     Good,
-    /// The disk was full at this time.
+    /// The disk was full at this time. Recoverable.
     Full(Instant, String),
-    /// For the rest of this process.
+    /// Writes fail until the process restarts.
     Failed(String),
 }
 
@@ -52,32 +55,32 @@ pub(super) struct Committer {
     options: LogOptions,
     totals: Totals,
     health: Health,
-    /// Whether the store is known not to take writes, for those who begin turns.
+    /// True if writes fail now; read by callers that begin turns.
     failing: Arc<AtomicBool>,
-    /// The time as last told; bounds on age go by it.
+    /// The latest time from a command. Retention uses it.
     now_ms: Option<i64>,
-    /// Whether there is something to erase or drop without being asked.
+    /// True if GC or retention may have work left.
     gc_pending: bool,
     gc_waiters: Vec<Reply>,
-    /// Turns in flight that the commit under way is about.
+    /// The turns in flight that the current commit changes.
     turns_in_commit: Vec<SessionId>,
-    /// Turns in flight of which something could not be stored, and why.
+    /// The turns in flight with a failed write, and the error.
     failed_turns: HashMap<SessionId, LogError>,
 }
 
-/// Who is told of a command's result, and when.
+/// The receiver of a command's result, and the time of the reply.
 enum ReplyAt {
     Now(Reply),
     AfterCommit(Reply),
     AfterGc(Reply),
-    /// Whoever ends this turn.
+    /// No reply of its own: an error fails the end of this turn.
     WithTurnEnd(SessionId),
-    /// What was asked for could not be done, as the turn lacks a part for this reason.
+    /// The turn lacks a write for this reason; reply with it after the commit.
     Incomplete(Reply, LogError),
     Never,
 }
 
-/// Answers that wait for a commit.
+/// Replies that wait for the commit.
 type PendingReplies = Vec<(Reply, Result<(), LogError>)>;
 
 impl Committer {
@@ -102,7 +105,7 @@ impl Committer {
         }
     }
 
-    /// Whether the store is known not to take writes; changes with it.
+    /// Returns a flag that is true while writes fail.
     pub(super) fn failing(&self) -> Arc<AtomicBool> {
         self.failing.clone()
     }
@@ -123,7 +126,7 @@ impl Committer {
             };
             let id = key
                 .session()
-                .ok_or_else(|| LogError::Corrupt(format!("{key:?} names no session")))?;
+                .ok_or_else(|| LogError::Corrupt(format!("{key:?} contains no session id")))?;
             lifecycle::close_interrupted(&mut txn, id, REMOVALS_PER_COMMIT)?;
             self.commit(txn)?;
         }
@@ -144,11 +147,11 @@ impl Committer {
             }
         }
         if let Err(error) = self.storage.close() {
-            tracing::error!(%error, "close the session log");
+            tracing::error!(%error, "session log close failed");
         }
     }
 
-    /// One commit for everything that waits. Returns who asked for the store to be closed.
+    /// Runs one group commit of all queued commands. Returns the reply of a close command.
     fn run_commit(
         &mut self,
         first: Option<Command>,
@@ -174,7 +177,7 @@ impl Committer {
             count += 1;
             let full = txn.len_bytes() >= BATCH_LEN_BYTES || count >= super::QUEUE_LEN_MAX;
             let reply_waits = !replies.is_empty() || !self.gc_waiters.is_empty() || self.gc_pending;
-            // Each refusal asks anew whether the store is back.
+            // After a refusal, return to `ensure_writable` before the next command.
             next = if full || writable.is_err() {
                 None
             } else if reply_waits {
@@ -195,7 +198,7 @@ impl Committer {
         self.gc_pending = match self.run_gc(&mut txn) {
             Ok(left) => left,
             Err(error) => {
-                tracing::error!(%error, "erasing deleted responses");
+                tracing::error!(%error, "garbage collection failed");
                 txn.roll_back(&savepoint);
                 false
             }
@@ -225,7 +228,7 @@ impl Committer {
         }
     }
 
-    /// Erases and drops a bounded amount; returns whether more is left.
+    /// Runs retention and GC for one commit. Returns true if work is left.
     fn run_gc(&mut self, txn: &mut Txn<'_>) -> Result<bool, LogError> {
         let more_to_expire = match self.now_ms {
             Some(now_ms) => {
@@ -295,7 +298,7 @@ impl Committer {
         }
     }
 
-    /// Ends a turn. If something of it is missing, it is closed as one that was cut off.
+    /// Ends a turn. A turn with a failed write is closed as interrupted.
     fn end(
         &mut self,
         txn: &mut Txn<'_>,
@@ -316,7 +319,7 @@ impl Committer {
         )
     }
 
-    /// Makes the changes durable and shows them to readers.
+    /// Makes the changes durable, then visible to readers.
     fn commit(&mut self, txn: Txn<'_>) -> Result<(), LogError> {
         let (batch, before) = txn.finish()?;
         self.view.begin_commit(before);
@@ -328,7 +331,7 @@ impl Committer {
                 Ok(())
             }
             Err(error) => {
-                tracing::error!(%error, commit = batch.totals.commit, "a commit failed");
+                tracing::error!(%error, commit = batch.totals.commit, "commit failed");
                 let why = LogError::from(error.clone());
                 let turns_in_commit = self.turns_in_commit.drain(..).map(|id| (id, why.clone()));
                 self.failed_turns.extend(turns_in_commit);
@@ -341,7 +344,8 @@ impl Committer {
         }
     }
 
-    /// Tries, once a second at most, to get a store back whose disk was full.
+    /// Checks that the store is writable. After a full disk, retries at most once per
+    /// `full_disk_retry`.
     fn ensure_writable(&mut self) -> Result<(), LogError> {
         match &self.health {
             Health::Good => Ok(()),
@@ -358,7 +362,7 @@ impl Committer {
         let totals = recovered.and_then(|()| load_totals(&Direct(&*self.storage)));
         match totals {
             Ok(totals) => {
-                tracing::info!("the session log takes writes again");
+                tracing::info!("session log writable again");
                 self.totals = totals;
                 self.view.end_commit();
                 self.set_health(Health::Good);
@@ -383,7 +387,7 @@ impl Committer {
                 drop(self.failed_turns.insert(id, error.clone()))
             }
             Command::End { id, reply, .. } => {
-                // It stays marked as in flight, so that the next start closes it.
+                // The session keeps its open header, so the next start closes it.
                 self.failed_turns.remove(&id);
                 reply
                     .into_iter()

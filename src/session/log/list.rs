@@ -10,22 +10,23 @@ use crate::session::{
     store::ReadStore,
 };
 
-/// A line of a listing.
+/// An entry of a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listed {
-    /// The response.
+    /// The response's id.
     pub id: SessionId,
-    /// When it was stored, in milliseconds since 1970.
+    /// The time when the response was stored, in milliseconds since 1970.
     pub at_ms: i64,
-    /// Its place in the log, by which listings are continued.
+    /// The response's ordinal in the log. Pagination continues from it.
     pub ordinal: u64,
 }
 
 impl SessionLog {
-    /// Visible responses of one owner, newest first, from before the place `before` in the log.
+    /// Lists visible responses of one owner, newest first. With `before`, begins after that
+    /// ordinal.
     ///
     /// # Errors
-    /// [`LogError::PersistenceDisabled`] and the storage's.
+    /// [`LogError::PersistenceDisabled`] and errors of the storage.
     pub fn list(
         &self,
         owner: Option<&str>,
@@ -45,7 +46,7 @@ impl SessionLog {
         listed.filter_map(Result::transpose).collect()
     }
 
-    /// Those that have no owner are found among all, backwards.
+    /// Scans the index of all responses backwards, for responses without an owner.
     fn list_unowned(&self, before: Option<u64>, limit: usize) -> Result<Vec<Listed>, LogError> {
         let read = &*self.shared.view;
         let next = load_totals(read)?.next_ordinal;
@@ -71,12 +72,12 @@ impl SessionLog {
         Ok(found)
     }
 
-    /// What stands at a place, unless it has outlived its time.
+    /// Returns the listing entry of an index entry; `None` if the response has expired.
     fn listed(&self, key: &Key, value: &[u8]) -> Result<Option<Listed>, LogError> {
         let entry = open_record::<IndexEntry>(key, value)?;
         let ordinal = key
             .ordinal()
-            .ok_or_else(|| damaged(key, &"it names no entry"))?;
+            .ok_or_else(|| damaged(key, &"it contains no ordinal"))?;
         Ok((!self.has_expired(&entry)).then_some(Listed {
             id: entry.session,
             at_ms: entry.at_ms,
@@ -84,7 +85,7 @@ impl SessionLog {
         }))
     }
 
-    /// The place of a visible response of one owner in the log, by which listings are continued.
+    /// Returns the ordinal of an owner's visible response. Pagination continues from it.
     ///
     /// # Errors
     /// [`LogError::NotFound`] if there is no such response.

@@ -1,4 +1,4 @@
-//! The log as the service sees it: turns are appended, responses read, continued and deleted.
+//! The session log's interface: begin turns, read, continue and delete responses.
 
 mod command;
 mod command_queue;
@@ -43,17 +43,17 @@ use super::{
 use crate::clock::{Clock, SystemClock};
 use command_queue::CommandQueue;
 
-/// Commands that may wait for the committer; with slices of 256 KiB, at most 64 MiB.
+/// The capacity of the command queue. With slices of 256 KiB it holds at most 64 MiB.
 const QUEUE_LEN_MAX: usize = 256;
 
-/// How the log behaves.
+/// Options of the session log.
 #[derive(Clone)]
 pub struct LogOptions {
-    /// How much is kept and for how long.
+    /// The retention limits.
     pub retention: RetentionLimits,
-    /// How long a full disk is left alone before the store is tried again.
+    /// The minimum time between two attempts to write to a full disk.
     pub full_disk_retry: Duration,
-    /// Tells readers what has outlived its time.
+    /// The clock by which readers hide expired responses.
     pub clock: Arc<dyn Clock>,
 }
 
@@ -67,7 +67,7 @@ impl Default for LogOptions {
     }
 }
 
-/// The session log. Clones are the same log.
+/// The session log. Clones share one log.
 #[derive(Clone)]
 pub struct SessionLog {
     shared: Arc<Shared>,
@@ -78,17 +78,17 @@ struct Shared {
     queue: mpsc::Sender<Command>,
     retention: RetentionLimits,
     clock: Arc<dyn Clock>,
-    /// Whether the last commit failed and none has succeeded since.
+    /// True if the last commit failed and none has succeeded since.
     failing: Arc<AtomicBool>,
     committer: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl SessionLog {
-    /// Starts the log over a storage: upgrades its format, closes turns that the end of the last
-    /// process cut off, and starts the committer.
+    /// Starts the log over a storage: upgrades its format, closes interrupted turns, and starts the
+    /// committer.
     ///
     /// # Errors
-    /// [`LogError::Refused`] with a sentence if a newer program wrote the store; the storage's.
+    /// [`LogError::Refused`] if a newer program wrote the store; errors of the storage.
     pub fn start(storage: Arc<dyn Storage>, options: LogOptions) -> Result<Self, LogError> {
         let totals = migrate::prepare(&*storage, migrate::STEPS)?;
         let view = Arc::new(DurableView::new(storage.clone()));
@@ -116,11 +116,11 @@ impl SessionLog {
         })
     }
 
-    /// Begins a turn's session; returns once that is queued. [`Turn::registered`] tells whether the
-    /// session that it continues was still there.
+    /// Begins a turn's session; returns when the command is queued. [`TurnHandle::registered`]
+    /// reports whether the continued session still existed.
     ///
     /// # Errors
-    /// [`LogError::PersistenceDisabled`], and errors from reading the session that it forks.
+    /// [`LogError::PersistenceDisabled`], and errors from reading the forked session.
     pub async fn begin(&self, session: NewSession) -> Result<TurnHandle, LogError> {
         if session.continues.is_some() {
             self.require_persistence()?;
@@ -128,11 +128,11 @@ impl SessionLog {
         TurnHandle::begin(self.clone(), session).await
     }
 
-    /// Whether a turn that begins now can be stored, as far as is known. Tries to get a store back
-    /// whose disk was full.
+    /// Checks that a turn that begins now can be stored, as far as is known. If the disk was full,
+    /// retries a write.
     ///
     /// # Errors
-    /// [`LogError::Unavailable`] with the reason why not.
+    /// [`LogError::Unavailable`] with the reason.
     pub async fn check_writable(&self) -> Result<(), LogError> {
         if !self.shared.failing.load(Ordering::Acquire) {
             return Ok(());
@@ -140,8 +140,8 @@ impl SessionLog {
         self.ask(|reply| Command::Probe { reply }).await
     }
 
-    /// Deletes a response for a reader that may see it; returns once it is durably hidden. What
-    /// nothing else needs of its session is erased in the same commit or soon after.
+    /// Deletes a response; returns when the deletion is durable. GC erases the session in the same
+    /// commit or soon after, as far as no other session needs it.
     ///
     /// # Errors
     /// [`LogError::NotFound`], [`LogError::PersistenceDisabled`] or [`LogError::Unavailable`].
@@ -154,16 +154,16 @@ impl SessionLog {
             .await
     }
 
-    /// When the next response or session outlives its time, in milliseconds since 1970, if any of
-    /// those that are there ever does.
+    /// Returns when the next response or session expires, in milliseconds since 1970; `None` if
+    /// nothing can expire.
     ///
     /// # Errors
-    /// The storage's.
+    /// Errors of the storage.
     pub fn next_expiry_ms(&self) -> Result<Option<i64>, LogError> {
         retention::next_expiry_ms(&*self.shared.view, &self.shared.retention)
     }
 
-    /// Drops what has outlived its time at `now_ms`; returns once that is durable.
+    /// Deletes what has expired at `now_ms`; returns when the deletion is durable.
     ///
     /// # Errors
     /// [`LogError::Unavailable`].
@@ -171,7 +171,7 @@ impl SessionLog {
         self.ask(|reply| Command::Sweep { now_ms, reply }).await
     }
 
-    /// Waits until everything queued before is durable and nothing is left to erase.
+    /// Waits until everything queued before is durable and GC has no work left.
     ///
     /// # Errors
     /// [`LogError::Unavailable`].
@@ -179,7 +179,7 @@ impl SessionLog {
         self.ask(|reply| Command::WaitForGc { reply }).await
     }
 
-    /// Makes everything queued before durable and closes the store in order. Later writes fail.
+    /// Makes everything queued before durable and closes the store cleanly. Later writes fail.
     ///
     /// # Errors
     /// [`LogError::Unavailable`] if the last state could not be made durable.
@@ -197,7 +197,7 @@ impl SessionLog {
         closed
     }
 
-    /// The bounds on what is kept.
+    /// Returns the retention limits.
     pub fn retention(&self) -> &RetentionLimits {
         &self.shared.retention
     }

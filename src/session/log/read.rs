@@ -1,4 +1,4 @@
-//! Reads of the log: only what is durable, and only what the reader may see.
+//! Reads of the log: durable data only, filtered by the reader's access.
 
 use sha2::{Digest, Sha256};
 
@@ -23,17 +23,17 @@ use crate::{
     },
 };
 
-/// Who reads.
+/// The access rights of a reader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Access {
-    /// Only what was created by this key, or without a key policy (`None`).
+    /// Access to what this owner created; `None` is the owner without a key policy.
     Owned(Option<String>),
-    /// Everything: the operator, or a server told to share.
+    /// Access to everything: the operator, or a server that shares responses.
     All,
 }
 
 impl Access {
-    /// Whether this reader sees what `owner` created.
+    /// True if this reader may see what `owner` created.
     pub fn sees(&self, owner: Option<&str>) -> bool {
         match self {
             Self::Owned(reader) => reader.as_deref() == owner,
@@ -42,69 +42,69 @@ impl Access {
     }
 }
 
-/// A response as it is kept.
+/// A stored response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredResponse {
-    /// What is known beside the body.
+    /// The response's metadata.
     pub record: ResponseMeta,
-    /// The JSON object that was answered, as text.
+    /// The JSON object sent to the client, as text.
     pub body: String,
 }
 
-/// What a continuation needs to decide and to fork.
+/// The state of a parent response: the input of the decision to fork, and of the fork.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParentState {
-    /// The response to continue.
+    /// The metadata of the response to continue.
     pub record: ResponseMeta,
-    /// Where a fork would begin.
+    /// The fork point after that response.
     pub fork: ForkPoint,
-    /// What led that turn's prompt, as JSON text.
+    /// The preamble of that turn, as JSON text.
     pub head: String,
-    /// All tokens up to there, from the first of the prompt on.
+    /// All tokens before the fork point, from the first token of the prompt.
     pub tokens: Vec<TokenId>,
 }
 
-/// One turn of the past, for a rebuilt conversation.
+/// A stored turn, for a rebuilt conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredTurn {
-    /// Its response.
+    /// The id of the response.
     pub id: SessionId,
     /// Id of the model.
     pub model: String,
-    /// Its request's own input items, as JSON texts.
+    /// The input items of the turn's request, as JSON texts.
     pub input_items: Vec<String>,
-    /// What led its prompt, as JSON text.
+    /// The preamble, as JSON text.
     pub head: String,
-    /// The JSON object that was answered, as text.
+    /// The JSON object sent to the client, as text.
     pub body: String,
 }
 
-/// A response with what its own session adds to what it continues.
+/// A response with the part that its own session adds to its parent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnDelta {
-    /// What is known of the response beside its body.
+    /// The response's metadata.
     pub record: ResponseMeta,
-    /// Where the session's tokens go on from another's, if they do.
+    /// The fork point whose tokens precede the session's own; `None` for a root.
     pub fork: Option<ForkPoint>,
-    /// The session's own tokens up to the end of the answer.
+    /// The session's own tokens up to the end of its output.
     pub tokens: Vec<TokenId>,
-    /// The turn.
+    /// The stored turn.
     pub turn: StoredTurn,
 }
 
 impl SessionLog {
-    /// A response, if this reader may see it.
+    /// Returns a response with its body.
     ///
     /// # Errors
-    /// [`LogError::NotFound`], [`LogError::PersistenceDisabled`]; [`LogError::Corrupt`] if the
-    /// session says that there must be one.
+    /// [`LogError::NotFound`], [`LogError::PersistenceDisabled`]; [`LogError::Corrupt`] if data of
+    /// an existing response is missing or damaged.
     pub fn response(&self, access: &Access, id: SessionId) -> Result<StoredResponse, LogError> {
         let (header, record) = self.visible(access, id)?;
         let body = self.or_not_found(access, id, stored_body(&*self.shared.view, id, header))?;
         Ok(StoredResponse { record, body })
     }
 
-    /// What is known of a response beside its body.
+    /// Returns a response's metadata.
     ///
     /// # Errors
     /// As [`SessionLog::response`].
@@ -116,7 +116,7 @@ impl SessionLog {
         Ok(self.visible(access, id)?.1)
     }
 
-    /// The input items of a response's own request, as JSON texts.
+    /// Returns the input items of a response's own request, as JSON texts.
     ///
     /// # Errors
     /// As [`SessionLog::response`].
@@ -127,7 +127,7 @@ impl SessionLog {
             .input_items)
     }
 
-    /// What a continuation of a response needs to decide whether to fork, and to fork.
+    /// Returns the state of a response as the parent of a continuation.
     ///
     /// # Errors
     /// As [`SessionLog::response`].
@@ -150,7 +150,8 @@ impl SessionLog {
         })
     }
 
-    /// A response with what its own session adds, whatever the number of turns before it.
+    /// Returns a response with the part that its own session adds. Reads one session, whatever the
+    /// number of turns before it.
     ///
     /// # Errors
     /// As [`SessionLog::response`].
@@ -175,11 +176,12 @@ impl SessionLog {
         })
     }
 
-    /// The turns that lead to a response and include it, oldest first. To be called for a response
-    /// that is visible or that a registered turn continues; hidden ones before it are included.
+    /// Returns the chain of turns that ends with a response, oldest first. The response must be
+    /// visible, or be continued by a registered turn. Hidden ancestors are included.
     ///
     /// # Errors
-    /// [`LogError::Corrupt`] if one is missing, [`LogError::NotFound`] if the last is gone.
+    /// [`LogError::Corrupt`] if an ancestor is missing, [`LogError::NotFound`] if the response is
+    /// gone.
     pub fn history(&self, id: SessionId) -> Result<Vec<StoredTurn>, LogError> {
         let mut turns = Vec::new();
         let mut at = Some(id);
@@ -207,11 +209,11 @@ impl SessionLog {
         Ok(turns)
     }
 
-    /// Where a fork may begin whose prompt has the first `tokens` of a session's own tokens, and
-    /// how many of them that includes; `None` if there is no such place.
+    /// Returns the last fork point within the first `tokens` of a session's own tokens, and the
+    /// number of own tokens before it. `None` if there is no such point.
     ///
     /// # Errors
-    /// [`LogError::NotFound`] if the session is gone; the storage's.
+    /// [`LogError::NotFound`] if the session is gone; errors of the storage.
     pub fn fork_point_at(
         &self,
         id: SessionId,
@@ -222,10 +224,10 @@ impl SessionLog {
         Ok(self.replayed(id, header.events)?.fork_point_at(id, tokens))
     }
 
-    /// The tokens up to a point of a session.
+    /// Returns the tokens before a fork point.
     ///
     /// # Errors
-    /// [`LogError::Corrupt`] if something of the line is missing.
+    /// [`LogError::Corrupt`] if an ancestor is missing or damaged.
     pub fn tokens(&self, point: ForkPoint) -> Result<Vec<TokenId>, LogError> {
         Ok(lineage::lineage(&*self.shared.view, point, 0)?.tokens())
     }
@@ -234,7 +236,8 @@ impl SessionLog {
         Ok(replay(&load_events(&*self.shared.view, id, events)?))
     }
 
-    /// Head and record of a visible response. An unknown id and another owner's cost the same.
+    /// Loads header and metadata of a visible response. An unknown id and another owner's id take
+    /// the same reads, so that timing reveals nothing.
     pub(super) fn visible(
         &self,
         access: &Access,
@@ -262,7 +265,7 @@ impl SessionLog {
         Ok((header, record))
     }
 
-    /// Whether a response that is still there has outlived its time.
+    /// True if the response of this header has expired but still exists.
     fn header_has_expired(
         &self,
         read: &impl ReadStore,
@@ -282,7 +285,8 @@ impl SessionLog {
             && retention.is_expired(entry.at_ms, self.shared.clock.now().as_millisecond())
     }
 
-    /// A read of many values may meet a deletion half-way: then the response was not found.
+    /// Maps errors of multi-value reads: if the response was deleted meanwhile, returns
+    /// [`LogError::NotFound`].
     fn or_not_found<T>(
         &self,
         access: &Access,
@@ -296,10 +300,10 @@ impl SessionLog {
     }
 }
 
-/// The body of the response that a session keeps, checked against its record.
+/// Loads the body of a session's response and checks it against its digest.
 ///
 /// # Errors
-/// [`LogError::Corrupt`] if it is missing, damaged or another one.
+/// [`LogError::Corrupt`] if the body is missing, damaged or a different one.
 pub fn stored_body(
     read: &impl ReadStore,
     id: SessionId,
@@ -307,14 +311,14 @@ pub fn stored_body(
 ) -> Result<String, LogError> {
     let key = Key::body(id, 0);
     let response = header.response;
-    let response = response.ok_or_else(|| damaged(&key, &"no response is response"))?;
+    let response = response.ok_or_else(|| damaged(&key, &"no response is stored"))?;
     let bytes = match response.body {
         Some(body) => body.into_bytes(),
         None => {
             let payload = load_parts(read, Space::Body, id)?
                 .ok_or_else(|| damaged(&key, &"the body of a response is missing"))?;
             if (payload.kind, payload.schema) != (Kind::Body, 1) {
-                return Err(damaged(&key, &"it is no body").into());
+                return Err(damaged(&key, &"not a response body").into());
             }
             payload.bytes
         }

@@ -1,4 +1,4 @@
-//! The log as its users see it: forks, deletions, bounds, faults.
+//! Tests of the log's interface: forks, deletions, retention, faults.
 
 mod bounds;
 mod clock;
@@ -63,7 +63,7 @@ fn turn_end(n: u32, response: Option<&str>) -> TurnEnd {
     }
 }
 
-/// A log whose readers live in 1970.
+/// Starts a log whose clock shows 1970.
 fn start(storage: &Arc<impl Storage + 'static>, retention: RetentionLimits) -> SessionLog {
     start_at(storage, retention, Arc::default())
 }
@@ -115,7 +115,7 @@ async fn a_line_of_thousands_of_forks_is_read_in_few_steps() {
     for n in 1..=2_100 {
         store(&log, n, parent.as_ref()).await;
         expected.extend([n, n, n]);
-        // A fork at every length would take quadratic time to check, so only some are.
+        // Checking every length would take quadratic time, so only some are checked.
         let whole = n % 97 == 0 || [32, 33, 1_024, 1_025, 2_048, 2_049, 2_100].contains(&n);
         let before = storage.reads();
         if whole {
@@ -273,7 +273,8 @@ async fn what_is_not_durable_is_not_seen() {
     *storage.gate.lock().unwrap() = Some((at_sync, wait));
     let turn = begin(&log, 2, None).await;
     let ended = tokio::spawn(turn.end(turn_end(2, Some("{}"))));
-    // The first gated commit may hold the beginning only: pass commits until the response is in.
+    // The first gated commit may hold only the beginning of the turn. Pass commits until the
+    // response is in.
     loop {
         tokio::task::yield_now().await;
         if synced.try_recv().is_err() {
@@ -288,7 +289,7 @@ async fn what_is_not_durable_is_not_seen() {
             break;
         }
     }
-    // That commit failed: it stays unseen although the storage shows it.
+    // That commit failed: it stays invisible, although the storage contains it.
     assert!(matches!(
         ended.await.unwrap(),
         Err(LogError::Unavailable(_))
@@ -362,7 +363,7 @@ async fn only_the_owner_and_the_operator_see_a_response() {
         assert_eq!(log.continuation(&stranger, id(1)), Err(LogError::NotFound));
         assert_eq!(log.delete(stranger, id(1)).await, Err(LogError::NotFound));
     }
-    // A continuation in another owner's name does not get hold of it either.
+    // Another owner cannot read the response through a continuation either.
     let mut stolen = new_session(2, None);
     stolen.owner = Some("ben".into());
     stolen.continues = Some(id(1));

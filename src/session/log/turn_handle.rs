@@ -1,4 +1,4 @@
-//! One turn in flight, from its input to its end.
+//! The handle of a turn in flight: append events, then end the turn.
 
 use sha2::{Digest, Sha256};
 use tokio::sync::oneshot;
@@ -22,10 +22,10 @@ use crate::{
     },
 };
 
-/// Payloads above this go into the store in slices of about this size, in commits of their own.
+/// Larger payloads are staged in slices of about this size (256 KiB), in commits of their own.
 const SLICE_LEN_BYTES: usize = 256 << 10;
 
-/// A turn whose session is open. Dropping it closes the session as cancelled.
+/// A turn whose session is open. Dropping the handle closes the session as cancelled.
 pub struct TurnHandle {
     log: SessionLog,
     id: SessionId,
@@ -34,26 +34,26 @@ pub struct TurnHandle {
     ended: bool,
 }
 
-/// How a turn ends.
+/// The end of a turn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TurnEnd {
-    /// What the model generated since the last [`Turn::append`].
+    /// The tokens generated since the last [`TurnHandle::append`].
     pub generated: Vec<TokenId>,
-    /// How it ended.
+    /// The closing event.
     pub closed: TurnClosed,
-    /// The response to keep; `None` keeps nothing but the log.
+    /// The response to store; `None` stores only the events.
     pub response: Option<NewResponse>,
 }
 
-/// A response to keep.
+/// A response to store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewResponse {
-    /// The JSON object that is answered, as text.
+    /// The JSON object sent to the client, as text.
     pub body: String,
-    /// Digest of what led the prompt; a fork needs the same.
+    /// SHA-256 of the preamble. A fork needs the same preamble.
     pub preamble_digest: [u8; 32],
-    /// Whether a fork may continue the tokens: the turn ended by itself, and its items represent
-    /// every token generated.
+    /// True if a fork may continue the tokens. Requires that the turn ended by itself and that its
+    /// items represent every generated token.
     pub forkable: bool,
 }
 
@@ -89,16 +89,16 @@ impl TurnHandle {
         Ok(turn)
     }
 
-    /// The id of the session, and of the response if one is kept.
+    /// Returns the id of the session, and of the response if the turn stores one.
     pub fn id(&self) -> SessionId {
         self.id
     }
 
-    /// Waits until the session is registered with those that it needs: from then on none of them
-    /// is erased while the turn is in flight.
+    /// Waits until the edges to the session's parents are registered. From then on, GC keeps the
+    /// parents while the turn is in flight.
     ///
     /// # Errors
-    /// [`LogError::ParentGone`] if one of them was gone already; the turn is over then.
+    /// [`LogError::ParentGone`] if a parent was gone. The turn is then over.
     pub async fn registered(&mut self) -> Result<(), LogError> {
         let Some(registered) = self.registered.take() else {
             return Ok(());
@@ -108,8 +108,7 @@ impl TurnHandle {
         result
     }
 
-    /// Queues events, which ride the next commit. An event that could not be stored fails the
-    /// turn's end.
+    /// Queues events for the next commit. A failed write fails the turn's end.
     ///
     /// # Errors
     /// [`LogError::Unavailable`] if the log is closed.
@@ -121,11 +120,11 @@ impl TurnHandle {
         Ok(())
     }
 
-    /// Ends the turn; returns once it and its response are durable. Responses are not kept if the
-    /// bounds turn that off.
+    /// Ends the turn; returns when the end and the response are durable. Stores no response if
+    /// retention disables that.
     ///
     /// # Errors
-    /// [`LogError::Unavailable`] if any part of the turn could not be stored: then none of it is
+    /// [`LogError::Unavailable`] if any write of the turn failed. Nothing of the turn is then
     /// visible.
     pub async fn end(mut self, end: TurnEnd) -> Result<(), LogError> {
         let registered = self.registered.take();
@@ -155,15 +154,14 @@ impl TurnHandle {
             reply: Some(reply),
         });
         let ended = ended.await;
-        // A turn that was refused has no end.
+        // A turn that was refused at its beginning has no end to store.
         if let Some(registered) = registered {
             registered.await.unwrap_or_else(|_| Err(log_closed()))?;
         }
         ended
     }
 
-    /// Events as they are appended: together, except for large ones, of which all but the end is
-    /// queued here.
+    /// Batches events. The batch of a large event is staged here, except for its last part.
     async fn event_batches(&self, events: &[Event]) -> Result<Vec<EventBatch>, LogError> {
         let batch = EventBatch::of(events);
         if batch.rest.bytes.len() <= SLICE_LEN_BYTES {
@@ -173,7 +171,7 @@ impl TurnHandle {
         for event in events {
             let mut batch = EventBatch::of(std::slice::from_ref(event));
             if batch.rest.bytes.len() > SLICE_LEN_BYTES {
-                // Its slices go under the number of the session's next event.
+                // The slices are stored under the number of the session's next event.
                 for events in batches.drain(..) {
                     let id = self.id;
                     self.log.send(Command::Append { id, events }).await?;
@@ -214,8 +212,8 @@ impl TurnHandle {
         })
     }
 
-    /// Queues all but the end of a large payload; small ones are left whole. Returns what is left
-    /// and how many parts were queued.
+    /// Queues all slices of a large payload but the last; leaves small payloads whole. Returns the
+    /// rest and the number of staged parts.
     async fn stage(
         &self,
         target: StageTarget,
@@ -236,7 +234,7 @@ impl TurnHandle {
             mut bytes,
         } = payload;
         let mut staged = 0;
-        // The last slice stays, and with it at least one byte, to ride with what refers to it.
+        // The last slice, at least one byte, is written in the commit that refers to the payload.
         while bytes.len() - staged * part_len > slice_len {
             let from = staged * part_len;
             let slice = bytes[from..from + slice_len].to_vec();
@@ -283,7 +281,7 @@ impl Drop for TurnHandle {
             response: None,
             closed_at_ms: self.created_at_ms,
         };
-        // With a full queue the session stays marked as in flight; the next start closes it.
+        // With a full queue the session keeps its open header; the next start closes it.
         let _ = self.log.shared.queue.try_send(Command::End {
             id: self.id,
             close,

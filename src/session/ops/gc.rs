@@ -1,9 +1,11 @@
-//! What goes when a response goes: hidden at once, erased as far as nothing living reaches it.
+//! Deletion and garbage collection (GC) of sessions.
 //!
-//! A session that is no longer kept for itself stays whole while a response continues it (it is
-//! hidden), keeps its first events while another session shares them (it is a trunk), and is erased
-//! otherwise; that may set its parents free in turn. Each step is one mark in the store and a
-//! bounded number of removals, so that a purge of any size goes on over many commits and restarts.
+//! DELETE hides a response at once. GC later erases the events that no live session reaches. A
+//! hidden session stays whole while a stored response continues it (state Hidden). While other
+//! sessions only share its first events, GC keeps those events (state Trunk). Otherwise GC erases
+//! the session, which may release its parents in turn. Pending work is one GC mark per session, and
+//! one run does a bounded number of removals. So a large deletion continues over many commits and
+//! restarts.
 
 use super::{
     super::{
@@ -25,7 +27,7 @@ use super::{
     lifecycle, marks,
 };
 
-/// Hides a stored response for good and leaves its session to [`step`].
+/// Deletes a stored response: hides it for good and marks its session for GC.
 pub fn delete(txn: &mut Txn<'_>, id: SessionId, mut header: SessionHeader) {
     let ordinal = header.ordinal.unwrap_or_default();
     txn.remove(Key::response_index(ordinal));
@@ -44,10 +46,10 @@ pub fn delete(txn: &mut Txn<'_>, id: SessionId, mut header: SessionHeader) {
     txn.put(Key::gc_mark(id), &GcMark {});
 }
 
-/// Ends the retention of a session that stored nothing.
+/// Expires a session that stored no response, and marks it for GC.
 ///
 /// # Errors
-/// The storage's.
+/// Errors of the storage.
 pub fn expire_unstored(txn: &mut Txn<'_>, id: SessionId) -> Result<(), LogError> {
     let Some(mut header) = load::<SessionHeader>(txn, &Key::header(id))? else {
         return Ok(());
@@ -65,16 +67,16 @@ pub fn expire_unstored(txn: &mut Txn<'_>, id: SessionId) -> Result<(), LogError>
     Ok(())
 }
 
-/// Works on marked sessions with about `limit` removals. Returns whether any are left.
+/// Collects marked sessions with about `limit` removals. Returns true if marks are left.
 ///
 /// # Errors
-/// The storage's.
+/// Errors of the storage.
 pub fn run(txn: &mut Txn<'_>, limit: usize) -> Result<bool, LogError> {
     let mut left = limit;
     while let Some((key, _)) = txn.scan(&KeyRange::space(Space::GcMark), 1)?.pop() {
         let id = key
             .session()
-            .ok_or_else(|| LogError::Corrupt(format!("{key:?} names no session")))?;
+            .ok_or_else(|| LogError::Corrupt(format!("{key:?} contains no session id")))?;
         let removed = collect(txn, id, left)?;
         left = left.saturating_sub(removed + 1);
         if left == 0 {
@@ -87,8 +89,8 @@ pub fn run(txn: &mut Txn<'_>, limit: usize) -> Result<bool, LogError> {
     Ok(false)
 }
 
-/// Does at most `limit` removals for one marked session; takes the mark away when it is done.
-/// Returns the number of removals.
+/// Collects one marked session with at most `limit` removals; removes the mark when done. Returns
+/// the number of removals.
 fn collect(txn: &mut Txn<'_>, id: SessionId, limit: usize) -> Result<usize, LogError> {
     let header = load::<SessionHeader>(txn, &Key::header(id))?;
     let Some(header) =
@@ -115,7 +117,7 @@ fn collect(txn: &mut Txn<'_>, id: SessionId, limit: usize) -> Result<usize, LogE
     }
 }
 
-/// Keeps only what forks share of a session.
+/// Removes everything of a session but the events that forks share.
 fn reroot(
     txn: &mut Txn<'_>,
     id: SessionId,
@@ -162,7 +164,7 @@ fn count_tokens(payloads: &[Payload]) -> Result<u64, LogError> {
         .map_err(|damage| LogError::Corrupt(damage.to_string()))
 }
 
-/// The largest number of a session's events that a fork shares.
+/// Returns the largest number of a session's events that a fork shares.
 fn shared_events(txn: &Txn<'_>, id: SessionId) -> Result<u64, LogError> {
     let mut range = KeyRange::edges(id, EdgeKind::Shares);
     let mut most = 0;
@@ -178,7 +180,7 @@ fn shared_events(txn: &Txn<'_>, id: SessionId) -> Result<u64, LogError> {
     }
 }
 
-/// Removes a session that nothing needs, and looks at what it needed.
+/// Erases a session that no other session needs, and marks the sessions that it depended on.
 fn erase(
     txn: &mut Txn<'_>,
     id: SessionId,

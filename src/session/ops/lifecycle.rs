@@ -1,4 +1,4 @@
-//! One turn's session as changes to the store: opened, appended to, closed.
+//! The lifecycle of a turn's session as changes to the store: open, append, close.
 
 use super::{
     super::{
@@ -19,22 +19,22 @@ use super::{
     marks,
 };
 
-/// Owners and model names are no longer, in bytes, so that records fit into one value.
+/// The maximum length of owner and model names, in bytes. Headers thus fit into one value.
 pub const NAME_LEN_MAX_BYTES: usize = 1024;
 
-/// What a body in a head takes beside its own length, in bytes: its length.
+/// The length prefix of a body in a session header, in bytes.
 const BODY_LEN_PREFIX_BYTES: usize = 8;
 
-/// How a turn begins.
+/// A session to begin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewSession {
-    /// Random; the id of the response, if one is stored.
+    /// A random id. It is also the id of the response, if the turn stores one.
     pub id: SessionId,
-    /// The key that asks, under a key policy.
+    /// The API key of the request; `None` without a key policy.
     pub owner: Option<String>,
     /// Id of the model.
     pub model: String,
-    /// Whose events precede this session's.
+    /// The fork point, whose events precede this session's events.
     pub fork: Option<ForkPoint>,
     /// The stored response that the turn continues.
     pub continues: Option<SessionId>,
@@ -42,57 +42,57 @@ pub struct NewSession {
     pub created_at_ms: i64,
 }
 
-/// A payload on its way into the store, of which some parts may have been staged before.
+/// A payload to store. Some of its parts may be staged already.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StagedPayload {
-    /// What was not staged: the end of the payload.
+    /// The end of the payload, which was not staged.
     pub rest: Payload,
-    /// How many parts were staged.
+    /// The number of parts staged.
     pub staged_parts: u32,
-    /// Length of the whole payload.
+    /// Length of the whole payload, in bytes.
     pub len_bytes: u64,
-    /// SHA-256 of a whole body; of no meaning otherwise.
+    /// SHA-256 of the whole body. Zero for other payloads.
     pub digest: [u8; 32],
 }
 
-/// How a turn ends.
+/// The end of a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionClose {
-    /// The last events.
+    /// The last events of the session.
     pub events: Vec<EventBatch>,
-    /// The response to keep, if it is to be kept.
+    /// The response to store, if any.
     pub response: Option<ClosedResponse>,
     /// Wall time in milliseconds since 1970.
     pub closed_at_ms: i64,
 }
 
-/// A response to keep.
+/// A response to store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClosedResponse {
-    /// The JSON object that was answered.
+    /// The JSON object sent to the client.
     pub body: StagedPayload,
-    /// Digest of what led the prompt.
+    /// SHA-256 of the preamble.
     pub preamble_digest: [u8; 32],
-    /// Whether a fork may continue the tokens.
+    /// True if a fork may continue the tokens.
     pub forkable: bool,
 }
 
-/// Which payload of a session a staged part belongs to.
+/// The payload that a staged part belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StageTarget {
-    /// Its next event.
+    /// The session's next event batch.
     Event,
     /// The response's body.
     Body,
-    /// The flattened tokens of its ancestors.
+    /// The session's flattened prefix.
     FlattenedPrefix,
 }
 
-/// Begins a session, with the edges to those it needs.
+/// Begins a session, with edges from the sessions that it depends on.
 ///
 /// # Errors
-/// [`LogError::ParentGone`] if one of them is not there for this owner; [`LogError::Invalid`] if
-/// the session exists or a name is too long.
+/// [`LogError::ParentGone`] if one of those sessions is missing for this owner.
+/// [`LogError::Invalid`] if the session exists or a name is too long.
 pub fn open(txn: &mut Txn<'_>, session: &NewSession) -> Result<(), LogError> {
     let too_long = |name: &str| name.len() > NAME_LEN_MAX_BYTES;
     if too_long(&session.model) || session.owner.as_deref().is_some_and(too_long) {
@@ -202,7 +202,7 @@ fn load_open(txn: &Txn<'_>, id: SessionId) -> Result<SessionHeader, LogError> {
     })
 }
 
-/// Appends events and counts them in the head, which the caller stores.
+/// Appends events and counts them in the header, which the caller stores.
 pub(super) fn push_events(
     txn: &mut Txn<'_>,
     id: SessionId,
@@ -222,7 +222,7 @@ pub(super) fn push_events(
 /// Appends events to a session in flight.
 ///
 /// # Errors
-/// [`LogError::Unavailable`] if its beginning was refused or could not be stored.
+/// [`LogError::Unavailable`] if the session was refused or could not be stored.
 pub fn append(txn: &mut Txn<'_>, id: SessionId, events: &EventBatch) -> Result<(), LogError> {
     let mut header = load_open(txn, id)?;
     push_events(txn, id, &mut header, events);
@@ -230,7 +230,7 @@ pub fn append(txn: &mut Txn<'_>, id: SessionId, events: &EventBatch) -> Result<(
     Ok(())
 }
 
-/// Writes parts of a large payload that nothing refers to before its last piece is there.
+/// Writes parts of a large payload ahead. No record refers to them until the last part is written.
 ///
 /// # Errors
 /// As [`append`].
@@ -251,7 +251,7 @@ pub fn stage(
     Ok(())
 }
 
-/// Stores the flattened tokens of a session's ancestors.
+/// Stores the flattened prefix of a session.
 ///
 /// # Errors
 /// As [`append`].
@@ -272,7 +272,7 @@ pub fn write_flattened_prefix(
     Ok(())
 }
 
-/// Ends a turn: its last events, its response and every index, at once.
+/// Ends a turn: writes its last events, its response and all index entries in one commit.
 ///
 /// # Errors
 /// As [`append`].
@@ -344,7 +344,7 @@ fn store_response(
     Ok(())
 }
 
-/// Whether a body fits into one value with its session's head.
+/// True if a body fits into one value together with its session's header.
 fn fits_in_header(id: SessionId, header: &SessionHeader, body: &StagedPayload) -> bool {
     let room = codec::payload_room_bytes(Key::header(id).as_bytes().len());
     let body_len = BODY_LEN_PREFIX_BYTES + body.rest.bytes.len();
@@ -352,7 +352,8 @@ fn fits_in_header(id: SessionId, header: &SessionHeader, body: &StagedPayload) -
     body.staged_parts == 0 && len <= room
 }
 
-/// A session without a response needs its parent's items no longer, only the tokens that it shares.
+/// Removes the edge to the continued response. A session without a response needs only the shared
+/// events of its parent.
 pub(super) fn remove_continues_edge(
     txn: &mut Txn<'_>,
     id: SessionId,
@@ -371,11 +372,11 @@ pub(super) fn remove_continues_edge(
     marks::mark(txn, parent)
 }
 
-/// Closes a turn that the end of the process cut off, and removes what it had staged. Does at most
-/// `limit` removals; returns whether it is done.
+/// Closes a turn that the end of its process interrupted, and removes its staged parts. Does at
+/// most `limit` removals. Returns true when done.
 ///
 /// # Errors
-/// The storage's.
+/// Errors of the storage.
 pub fn close_interrupted(txn: &mut Txn<'_>, id: SessionId, limit: usize) -> Result<bool, LogError> {
     let header = load_open(txn, id)?;
     let mut removed = txn.remove_range(&KeyRange::events_from(id, header.events), limit)?;

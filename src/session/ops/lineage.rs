@@ -1,9 +1,9 @@
-//! The tokens of a session with those of its ancestors, found in a bounded number of steps.
+//! The tokens of a session and its ancestors, read in a bounded number of steps.
 //!
-//! A fork records its parent and an event, which is O(1). So that a line of thousands of forks is
-//! not walked one by one, every 32nd fork carries the tokens of its nearest ancestors copied
-//! together: 32 of them, or 1,024 at every 1,024th, and so on. Each token is thus copied once for
-//! each level, and a line of 3,000 turns is read in fewer than 100 steps.
+//! A fork records its parent and an event number, which is O(1). To avoid a walk over a chain of
+//! thousands of forks, every 32nd fork stores a flattened prefix. The prefix is a copy of the
+//! tokens of its 32 nearest ancestors, or of 1,024 at every 1,024th fork, and so on. Each token is
+//! thus copied once per level. A chain of 3,000 turns is read in fewer than 100 steps.
 
 use super::super::{
     error::LogError,
@@ -19,29 +19,29 @@ use super::super::{
 };
 use crate::id::TokenId;
 
-/// How many forks one flattened stretch of the lowest level covers.
+/// The number of forks that one flattened prefix of the lowest level covers.
 pub const FLATTEN_EVERY_FORKS: u32 = 32;
 
-/// The tokens up to a point of a session, newest stretch first.
+/// The tokens up to a fork point, newest segment first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lineage {
-    /// The sessions or flattened stretches.
+    /// The segments: sessions or flattened prefixes.
     pub segments: Vec<LineageSegment>,
 }
 
-/// The own tokens of one session, or of several consecutive ones.
+/// The own tokens of one session, or of several consecutive sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineageSegment {
-    /// The oldest session that is part of it.
+    /// The oldest session of the segment.
     pub oldest: SessionId,
-    /// Number of forks between that session and its root.
+    /// The number of forks between that session and its root.
     pub depth: u32,
     /// The tokens, in order.
     pub tokens: Vec<TokenId>,
 }
 
 impl Lineage {
-    /// All tokens from the root on.
+    /// Returns all tokens from the oldest segment on.
     pub fn tokens(&self) -> Vec<TokenId> {
         self.segments
             .iter()
@@ -51,10 +51,10 @@ impl Lineage {
     }
 }
 
-/// The tokens before `point`, back to the root or to the session at depth `to_depth`.
+/// Loads the tokens before `point`, back to the root or to the session at depth `to_depth`.
 ///
 /// # Errors
-/// [`LogError::Corrupt`] if a session of the line, or an event, is missing or damaged.
+/// [`LogError::Corrupt`] if an ancestor or an event is missing or damaged.
 pub fn lineage(
     read: &impl ReadStore,
     point: ForkPoint,
@@ -94,10 +94,8 @@ pub fn lineage(
 
 fn load_header(read: &impl ReadStore, id: SessionId) -> Result<SessionHeader, LogError> {
     let key = Key::header(id);
-    Ok(
-        load(read, &key)?
-            .ok_or_else(|| damaged(&key, &"a session that others share is missing"))?,
-    )
+    Ok(load(read, &key)?
+        .ok_or_else(|| damaged(&key, &"the header of a shared session is missing"))?)
 }
 
 fn own_tokens(read: &impl ReadStore, id: SessionId, events: u64) -> Result<Vec<TokenId>, LogError> {
@@ -112,25 +110,26 @@ fn own_tokens(read: &impl ReadStore, id: SessionId, events: u64) -> Result<Vec<T
     Ok(own)
 }
 
-/// The flattened tokens that a session carries.
+/// Loads the flattened prefix that a session stores.
 ///
 /// # Errors
-/// [`LogError::Corrupt`] if they are missing or damaged.
+/// [`LogError::Corrupt`] if the prefix is missing or damaged.
 pub fn load_flattened_prefix(
     read: &impl ReadStore,
     id: SessionId,
 ) -> Result<FlattenedPrefix, LogError> {
     let key = Key::flattened_prefix(id, 0);
     let payload = load_parts(read, Space::FlattenedPrefix, id)?
-        .ok_or_else(|| damaged(&key, &"the flattened tokens are missing"))?;
+        .ok_or_else(|| damaged(&key, &"the flattened prefix is missing"))?;
     if (payload.kind, payload.schema) != (Kind::Flat, 1) {
-        return Err(damaged(&key, &"it is no flattened stretch").into());
+        return Err(damaged(&key, &"not a flattened prefix").into());
     }
     let prefix = codec::decode("flattened tokens", &payload.bytes);
     Ok(prefix.map_err(|damage| damaged(&key, &damage))?)
 }
 
-/// The depth down to which a new fork of depth `depth` flattens, or `None` if it does not.
+/// Returns the depth from which a new fork at `depth` flattens; `None` if the fork stores no
+/// flattened prefix.
 pub fn flattened_base_depth(depth: u32) -> Option<u32> {
     let mut covered = FLATTEN_EVERY_FORKS;
     if depth == 0 || !depth.is_multiple_of(covered) {
@@ -144,7 +143,7 @@ pub fn flattened_base_depth(depth: u32) -> Option<u32> {
     Some(depth - covered)
 }
 
-/// The flattened stretch that a new fork at `point` must carry, if its depth asks for one.
+/// Builds the flattened prefix of a new fork at `point`; `None` if its depth needs none.
 ///
 /// # Errors
 /// As [`lineage`].

@@ -1,37 +1,37 @@
-//! Events folded into what they add up to; pure.
+//! Folds a session's events into their sum. Pure functions.
 
 use super::super::format::event::{Event, ForkPoint, InputAppended, Opened, TurnClosed};
 use crate::id::TokenId;
 
-/// What a session's own events say.
+/// The sum of a session's own events.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Replayed {
-    /// How it began, once the opening was seen.
+    /// The Opened event, once it was seen.
     pub opened: Option<Opened>,
-    /// The input items of its turn, as JSON texts.
+    /// The input items of the session's turn, as JSON texts.
     pub input_items: Vec<String>,
-    /// What led the prompt, as JSON text.
+    /// The preamble (instructions, tools, template arguments), as JSON text.
     pub preamble: String,
-    /// Its own tokens in order, prompt and generated.
+    /// The session's own tokens in order: prompt, then generated.
     pub tokens: Vec<TokenId>,
-    /// Where stretches of one origin end.
+    /// The events that appended tokens, in order.
     pub appends: Vec<TokenAppend>,
-    /// How its turn ended.
+    /// The TurnClosed event, once it was seen.
     pub closed: Option<TurnClosed>,
 }
 
-/// A stretch of a session's own tokens that one event appended.
+/// The tokens of one event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TokenAppend {
     /// The event's number.
     pub event: u64,
-    /// How many tokens the session has with it.
+    /// The number of the session's own tokens up to and including this event.
     pub end: usize,
-    /// Whether the model generated them.
+    /// True if the model generated the tokens.
     pub generated: bool,
 }
 
-/// Folds events, from the first on.
+/// Folds events, from the first one.
 pub fn replay(events: &[Event]) -> Replayed {
     let mut replayed = Replayed::default();
     for (seq, event) in events.iter().enumerate() {
@@ -65,8 +65,9 @@ fn apply(replayed: &mut Replayed, seq: u64, event: &Event) {
 }
 
 impl Replayed {
-    /// The last event up to which all tokens lie within the first `tokens` of the session's own,
-    /// as a fork point with the number of tokens before it. `None` if not even its first does.
+    /// Returns the last event whose tokens all lie within the session's first `tokens` own tokens.
+    /// The result is a fork point and the number of own tokens before it. `None` if no event
+    /// qualifies.
     pub fn fork_point_at(
         &self,
         session: super::super::SessionId,

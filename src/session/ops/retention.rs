@@ -1,4 +1,4 @@
-//! Optional bounds on what is kept, enforced in the order of the log.
+//! Retention: optional limits on number, bytes and age, enforced in log order.
 
 use super::{
     super::{
@@ -11,17 +11,18 @@ use super::{
     gc,
 };
 
-/// How much is kept and for how long; the default is everything, for ever, except sessions that
-/// stored nothing, which stay for a day.
+/// Retention limits. By default there is no limit, except a day for sessions that stored no
+/// response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetentionLimits {
-    /// Visible responses; `Some(0)` turns the keeping of responses off.
+    /// The maximum number of visible responses; `Some(0)` disables the storage of responses.
     pub max_entries: Option<u64>,
-    /// Bytes of visible responses; `Some(0)` drops each response as soon as it is stored.
+    /// The maximum bytes of visible responses; `Some(0)` deletes each response as soon as it is
+    /// stored.
     pub max_bytes: Option<u64>,
-    /// Age of visible responses, counted from when they were stored.
+    /// The TTL of visible responses in milliseconds, from when they were stored.
     pub ttl_ms: Option<i64>,
-    /// Age of sessions without a stored response.
+    /// The TTL of sessions without a stored response, in milliseconds.
     pub unstored_retention_ms: Option<i64>,
 }
 
@@ -32,7 +33,7 @@ impl Default for RetentionLimits {
 }
 
 impl RetentionLimits {
-    /// Bounds as the command line gives them: unset is unlimited, a lifetime of 0 as well.
+    /// Converts command-line values. `None` is unlimited; so is a TTL of 0.
     pub fn from_flags(
         max_entries: Option<u64>,
         max_bytes: Option<u64>,
@@ -51,19 +52,19 @@ impl RetentionLimits {
         }
     }
 
-    /// Whether responses are not kept at all.
+    /// True if responses are not stored at all.
     pub fn persistence_disabled(&self) -> bool {
         self.max_entries == Some(0)
     }
 
-    /// The shortest of the lifetimes, in milliseconds: nothing that is stored from now on outlives
-    /// its time before that.
+    /// Returns the shortest TTL in milliseconds. A session stored from now on cannot expire
+    /// earlier.
     pub fn shortest_lifetime_ms(&self) -> Option<i64> {
         let lifetimes = [self.ttl_ms, self.unstored_retention_ms];
         lifetimes.into_iter().flatten().min()
     }
 
-    /// Whether a response stored at `at_ms` has outlived its time.
+    /// True if a response stored at `at_ms` has expired at `now_ms`.
     pub fn is_expired(&self, at_ms: i64, now_ms: i64) -> bool {
         has_expired(self.ttl_ms, at_ms, now_ms)
     }
@@ -73,10 +74,11 @@ fn has_expired(lifetime_ms: Option<i64>, at_ms: i64, now_ms: i64) -> bool {
     lifetime_ms.is_some_and(|lifetime| now_ms.saturating_sub(at_ms) >= lifetime)
 }
 
-/// When the oldest response or unstored session outlives its time, in milliseconds since 1970.
+/// Returns when the next response or session expires, in milliseconds since 1970; `None` without a
+/// TTL or without entries.
 ///
 /// # Errors
-/// The storage's.
+/// Errors of the storage.
 pub fn next_expiry_ms(
     read: &impl ReadStore,
     limits: &RetentionLimits,
@@ -99,12 +101,13 @@ pub fn next_expiry_ms(
     Ok(next)
 }
 
-/// Drops at most `limit` of what exceeds the bounds. Returns whether more is left to drop.
+/// Deletes at most `limit` responses and expired sessions beyond the limits. Returns true if more
+/// may be left.
 ///
-/// A dropped response that a stored one continues stays for that one, and no longer counts.
+/// A deleted response that a stored one continues stays for that one, hidden and no longer counted.
 ///
 /// # Errors
-/// The storage's.
+/// Errors of the storage.
 pub fn enforce(
     txn: &mut Txn<'_>,
     limits: &RetentionLimits,

@@ -80,7 +80,11 @@ fn load_with_events(
 ) -> Result<(SessionHeader, Vec<Payload>), LogError> {
     let events = load_event_payloads(read, id, header.events)?;
     if hash_chain::over(&events) != header.chain {
-        return Err(damaged(&Key::header(id), &"the chain over its events is broken").into());
+        return Err(damaged(
+            &Key::header(id),
+            &"the hash chain over its events does not match",
+        )
+        .into());
     }
     Ok((header, events))
 }
@@ -108,7 +112,7 @@ fn load_body(
         let digest: [u8; 32] = Sha256::digest(&body.bytes).into();
         digest == response.body_digest
     });
-    Ok(body.ok_or_else(|| damaged(&Key::body(id, 0), &"the body is not whole"))?)
+    Ok(body.ok_or_else(|| damaged(&Key::body(id, 0), &"the body is missing or damaged"))?)
 }
 
 fn load_flattened_prefix_payload(
@@ -120,7 +124,7 @@ fn load_flattened_prefix_payload(
     Ok(flat.ok_or_else(|| {
         damaged(
             &Key::flattened_prefix(id, 0),
-            &"the flattened tokens are missing",
+            &"the flattened prefix is missing",
         )
     })?)
 }
@@ -137,7 +141,7 @@ fn rebuild_header(
     let replayed = replay(&decoded);
     let opened = replayed
         .opened
-        .ok_or_else(|| damaged(&Key::event(id, 0, 0), &"the session's opening is missing"))?;
+        .ok_or_else(|| damaged(&Key::event(id, 0, 0), &"the Opened event is missing"))?;
     let depth = match opened.fork {
         Some(fork) => load_session(read, fork.parent)?.map_or(0, |header| header.depth) + 1,
         None => 0,

@@ -38,9 +38,9 @@ fn check_events(read: &impl ReadStore, id: SessionId, header: &SessionHeader, re
     let Some((payloads, _, more)) = report.take(&key, loaded) else {
         return;
     };
-    report.check(!more, &key, "it has more events than it should");
+    report.check(!more, &key, "there are more events than the header states");
     let whole = hash_chain::over(&payloads) == header.chain;
-    report.check(whole, &key, "the chain over its events is broken");
+    report.check(whole, &key, "the hash chain over its events does not match");
     let decoded: Result<Vec<_>, _> = payloads.iter().map(Event::decode).collect();
     let Some(events) = report.take(&key, decoded) else {
         return;
@@ -49,11 +49,11 @@ fn check_events(read: &impl ReadStore, id: SessionId, header: &SessionHeader, re
     report.check(
         tokens == header.tokens,
         &key,
-        "the number of its tokens is wrong",
+        "the number of its tokens does not match",
     );
     let opened =
         matches!(events.first(), Some(Event::Opened(opened)) if opened.fork == header.fork);
-    report.check(opened, &key, "it does not begin with its opening");
+    report.check(opened, &key, "the first event is not its Opened event");
 }
 
 fn check_relations(
@@ -71,7 +71,10 @@ fn check_relations(
         report.check(
             is_there,
             &key,
-            format!("the session that it forks, {}, lacks", point.parent),
+            format!(
+                "the session that it forks, {}, is missing or too short",
+                point.parent
+            ),
         );
         let kind = match header.continues {
             Some(continued) if continued == point.parent => EdgeKind::Continues,
@@ -81,13 +84,13 @@ fn check_relations(
         report.check(
             edge.is_some(),
             &key,
-            "is_there is no edge from the session that it forks",
+            "the edge from the session that it forks is missing",
         );
     } else {
         report.check(
             header.depth == 0,
             &key,
-            "a session that forks none has a depth",
+            "a root session has a depth above 0",
         );
     }
     if let Some(parent) = header.continues {
@@ -95,13 +98,13 @@ fn check_relations(
         report.check(
             continued.is_some_and(|header| header.response.is_some()),
             &key,
-            format!("the response that it continues, {parent}, lacks"),
+            format!("the response that it continues, {parent}, is missing"),
         );
         let edge = read.get(&Key::edge(parent, EdgeKind::Continues, id))?;
         report.check(
             edge.is_some(),
             &key,
-            "is_there is no edge from the response that it continues",
+            "the edge from the response that it continues is missing",
         );
     }
     Ok(())
@@ -134,8 +137,12 @@ fn check_state(
             &[Space::ResponseIndex, Space::OwnerIndex],
             report,
         )?,
-        SessionState::Hidden => report.check(any(EdgeKind::Continues)?, &key, "nothing needs it"),
-        SessionState::Trunk => report.check(any(EdgeKind::Shares)?, &key, "nothing shares it"),
+        SessionState::Hidden => report.check(
+            any(EdgeKind::Continues)?,
+            &key,
+            "a hidden session without continuations",
+        ),
+        SessionState::Trunk => report.check(any(EdgeKind::Shares)?, &key, "a trunk without forks"),
     }
     match (record, header.state) {
         (Some(record), SessionState::Stored | SessionState::Hidden) => {
@@ -145,15 +152,15 @@ fn check_state(
             report.check(
                 len == Some(record.body_len_bytes),
                 &key,
-                "its body's length is wrong",
+                "the length of its body does not match",
             );
             let ends = record.end_events <= header.events;
-            report.check(ends, &key, "its response has more events than it");
+            report.check(ends, &key, "its response ends beyond its events");
         }
         (None, SessionState::Stored | SessionState::Hidden) => {
-            report.add(&key, "its response lacks")
+            report.add(&key, "its response is missing")
         }
-        (Some(_), _) => report.add(&key, "it has a response although it stored none"),
+        (Some(_), _) => report.add(&key, "it has a response that its state does not allow"),
         _ => {}
     }
     Ok(())
@@ -168,19 +175,24 @@ fn check_index_entries(
 ) -> Result<(), StorageError> {
     let key = Key::header(id);
     let Some(ordinal) = header.ordinal else {
-        report.add(&key, "it has no place in the log");
+        report.add(&key, "it has no ordinal");
         return Ok(());
     };
     for space in spaces {
-        let place = match space {
+        let index_key = match space {
             Space::ResponseIndex => Key::response_index(ordinal),
             Space::OwnerIndex => {
                 Key::owner_index(header.owner.as_deref().unwrap_or_default(), ordinal)
             }
             _ => Key::unstored_index(ordinal),
         };
-        let is_there = load::<IndexEntry>(read, &place)?.is_some_and(|place| place.session == id);
-        report.check(is_there, &key, format!("it does not stand at {place:?}"));
+        let is_there =
+            load::<IndexEntry>(read, &index_key)?.is_some_and(|entry| entry.session == id);
+        report.check(
+            is_there,
+            &key,
+            format!("the index entry {index_key:?} is missing"),
+        );
     }
     Ok(())
 }
@@ -194,14 +206,14 @@ fn check_flattened_prefix(
 ) {
     let key = Key::flattened_prefix(id, 0);
     let Some(point) = header.fork else {
-        return report.add(&key, "a root has no ancestors");
+        return report.add(&key, "a root session has a flattened prefix");
     };
     let loaded = lineage::load_flattened_prefix(read, id);
     let Some(flat) = report.take(&key, loaded) else {
         return;
     };
     let Some(base_depth) = lineage::flattened_base_depth(header.depth) else {
-        return report.add(&key, "no flattened tokens belong here");
+        return report.add(&key, "no flattened prefix is expected at this depth");
     };
     let lineage = lineage::lineage(read, point, base_depth);
     let Some(lineage) = report.take(&key, lineage) else {
@@ -214,6 +226,6 @@ fn check_flattened_prefix(
     report.check(
         based && lineage.tokens() == flat.tokens,
         &key,
-        "they are not the ancestors' tokens",
+        "the flattened prefix differs from the ancestors' tokens",
     );
 }

@@ -123,7 +123,7 @@ fn guarded<T>(doing: &str, call: impl FnOnce() -> ::sled::Result<T>) -> Result<T
                 .unwrap_or("panic");
             let first_line = text.lines().next().unwrap_or_default();
             Err(StorageError::Damaged(format!(
-                "{doing}: the engine gave up: {first_line}"
+                "{doing}: sled panicked: {first_line}"
             )))
         }
     }

@@ -38,7 +38,7 @@ pub(super) fn make_private_dir(dir: &Path) -> Result<(), StorageError> {
 pub(super) fn make_private(dir: &Path) {
     let is_open = fs::metadata(dir).is_ok_and(|data| data.permissions().mode() & 0o077 != 0);
     if is_open && let Err(error) = set_mode(dir, 0o700) {
-        tracing::warn!(%error, "others may list the folder of the session log");
+        tracing::warn!(%error, "session folder permissions: chmod failed");
     }
 }
 

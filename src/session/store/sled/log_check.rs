@@ -81,7 +81,7 @@ fn segment_headers(
 ) -> Result<(Vec<Segment>, Option<String>), StorageError> {
     let len = file
         .metadata()
-        .map_err(files::failed("asking for", path))?
+        .map_err(files::failed("reading the length of", path))?
         .len();
     let mut segments = Vec::new();
     let mut damage = None;
@@ -92,7 +92,7 @@ fn segment_headers(
             None if header.iter().all(|byte| *byte == 0) => {}
             None => {
                 damage.get_or_insert(format!(
-                    "{} is damaged at byte {offset}: no segment begins there",
+                    "{} is damaged at byte {offset}: bad segment header",
                     path.display()
                 ));
             }

@@ -178,7 +178,7 @@ impl SledStorage {
             Ok(opened)
         }) {
             Ok(opened) => *db = opened,
-            Err(error) => tracing::error!(%error, "opening the session log again for reading"),
+            Err(error) => tracing::error!(%error, "session log reopen for reads failed"),
         }
     }
 
@@ -239,7 +239,7 @@ impl Storage for SledStorage {
                 writer.state = WriterState::Full(why.clone());
                 // The engine refuses some reads after a failed write, too.
                 if let Err(error) = self.reopen_with_reserve(&mut writer) {
-                    tracing::error!(%error, "opening the session log again on a full disk");
+                    tracing::error!(%error, "session log reopen on full disk failed");
                 }
             }
             Err(error) => writer.state = WriterState::Failed(error.to_string()),
@@ -283,7 +283,7 @@ impl Storage for SledStorage {
         writer.state = WriterState::Failed("the store is closed".into());
         // Whoever still holds the store reads nothing any more; another may open it.
         if let Err(error) = self.lock.unlock() {
-            tracing::warn!(%error, "the folder of the session log stays locked until the process ends");
+            tracing::warn!(%error, "session folder unlock failed");
         }
         closed
     }

@@ -33,7 +33,7 @@ pub(super) fn open(dir: &Path, options: &SledOptions) -> Result<SledStorage, Sto
     }
     let mut manifest = open_manifest(&paths)?;
     if let Some(reason) = precheck(&paths, &manifest.current)? {
-        tracing::warn!(%reason, "the session log is tried on a copy first");
+        tracing::warn!(%reason, "session log suspect: checking a copy first");
         trial_open(&paths, options, &manifest.current)
             .map_err(|error| refused(&paths, &format!("{reason}, and {error}")))?;
     }
@@ -45,13 +45,13 @@ pub(super) fn open(dir: &Path, options: &SledOptions) -> Result<SledStorage, Sto
     if !manifest.current.closed {
         tracing::warn!(
             commit = durable.commit,
-            "the session log was not closed in order; what was being written may be missing"
+            "unclean shutdown: unacknowledged writes may be missing"
         );
     }
     let store = manifest.current.store;
     let len = db_file
         .metadata()
-        .map_err(files::failed("asking for", &paths.db_file()))?
+        .map_err(files::failed("reading the length of", &paths.db_file()))?
         .len();
     manifest.write(Manifest {
         totals: durable,
@@ -126,7 +126,7 @@ fn create(paths: &Paths, options: &SledOptions) -> Result<(), StorageError> {
     db.close();
     let db = sled_dir.join("db");
     let len = fs::metadata(&db)
-        .map_err(files::failed("asking for", &db))?
+        .map_err(files::failed("reading the length of", &db))?
         .len();
     let log_end = log_check::check(&sled_dir)?.end;
     let first = Manifest {
@@ -166,7 +166,7 @@ fn precheck(paths: &Paths, manifest: &Manifest) -> Result<Option<String>, Storag
     db.sync_all().map_err(files::failed("syncing", &path))?;
     let len = db
         .metadata()
-        .map_err(files::failed("asking for", &path))?
+        .map_err(files::failed("reading the length of", &path))?
         .len();
     let expected = manifest.db_len_bytes;
     if len < expected || (manifest.closed && len != expected) {

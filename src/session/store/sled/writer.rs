@@ -36,7 +36,7 @@ impl Writer {
         let len = self
             .db_file
             .metadata()
-            .map_err(files::failed("asking for", &paths.db_file()))?
+            .map_err(files::failed("reading the length of", &paths.db_file()))?
             .len();
         let manifest = Manifest {
             version: FORMAT_VERSION,
