@@ -68,7 +68,7 @@ impl Ours {
         let log = SessionLog::start(
             storage.clone(),
             LogOptions {
-                bounds: limits.bounds,
+                retention: limits.bounds,
                 ..LogOptions::default()
             },
         )?;
@@ -107,7 +107,7 @@ impl Ours {
 
     /// Commits to the log so far.
     pub(crate) fn commits(&self) -> u64 {
-        self.storage.effort().commits
+        self.storage.write_stats().commits
     }
 
     pub(crate) async fn stop(self) -> Result<()> {

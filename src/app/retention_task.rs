@@ -18,7 +18,7 @@ pub(super) async fn sweep(log: &SessionLog, clock: &dyn Clock) -> Infallible {
         let pause = match swept.and_then(|()| log.next_expiry_ms()) {
             Ok(next_ms) => {
                 let now_ms = clock.now().as_millisecond();
-                pause(now_ms, next_ms, log.bounds().shortest_lifetime_ms())
+                pause(now_ms, next_ms, log.retention().shortest_lifetime_ms())
             }
             Err(error) => {
                 tracing::warn!(%error, "the session log could not be swept");

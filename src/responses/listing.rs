@@ -27,7 +27,7 @@ pub(super) fn list(
     after: Option<ResponseId>,
     limit: usize,
 ) -> Result<Vec<Summary>, LogError> {
-    let place = |id| log.place(owner, parent::session_of(id));
+    let place = |id| log.ordinal(owner, parent::session_of(id));
     let before = after.map(place).transpose()?;
     let mut summaries = Vec::new();
     for listed in log.list(owner, before, limit)? {

@@ -152,7 +152,7 @@ impl Service {
         id: ResponseId,
     ) -> Result<Option<Arc<ResponseState>>, LogError> {
         let access = parent::readable(caller);
-        if self.log.bounds().persistence_disabled() {
+        if self.log.retention().persistence_disabled() {
             return Err(LogError::PersistenceDisabled);
         }
         match self.running.cancel(&access, id).await {

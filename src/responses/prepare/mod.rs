@@ -63,7 +63,7 @@ pub(super) fn prepare(
     caller: &Caller,
     mut turn: Turn,
 ) -> Result<Prepared, CreateError> {
-    turn.store &= !service.log.bounds().persistence_disabled();
+    turn.store &= !service.log.retention().persistence_disabled();
     let past = turn.previous.map(|id| Past::load(service, caller, id));
     let past = past.transpose()?;
     let named = turn.model.as_deref();

@@ -162,7 +162,7 @@ impl Conversation<'_> {
         let record = &past.parent.record;
         let parent = ForkKey {
             model: &record.model,
-            preamble_digest: record.head_digest,
+            preamble_digest: record.preamble_digest,
         };
         let next = ForkKey {
             model: &model.id,

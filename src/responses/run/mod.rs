@@ -142,7 +142,7 @@ pub(super) async fn run(
     let source = SnapshotTarget {
         model: Arc::clone(&model),
         scope: job.cache_scope,
-        unstored_ms_max: snapshots::unstored_ms_max(service.log.bounds()),
+        unstored_ms_max: snapshots::unstored_ms_max(service.log.retention()),
     };
     let mut tokens = model.engine.submit(job).map_err(refusal_of)?;
     let warmth = accepted(&mut tokens).await?;
