@@ -3,14 +3,14 @@
 
 mod allocations;
 mod batching;
+#[path = "../../benches/engine/perplexity.rs"]
+mod compute_perplexity;
 mod damaged;
 mod devices;
 mod files;
 mod frozen;
 mod golden;
 mod perplexity;
-#[path = "../../benches/engine/quality.rs"]
-mod quality;
 mod real;
 mod reuse;
 mod running;
