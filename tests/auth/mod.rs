@@ -67,7 +67,12 @@ fn gate(policy: Policy) -> Arc<Authenticator> {
 /// A server under a policy of these keys.
 async fn start<'a>(setup: Setup, entries: impl IntoIterator<Item = &'a Entry>) -> TestApp {
     let gate = gate(policy("", entries));
-    Setup { gate, ..setup }.start().await
+    Setup {
+        authenticator: gate,
+        ..setup
+    }
+    .start()
+    .await
 }
 
 /// Sends a request with a key, or without one.

@@ -56,7 +56,7 @@ async fn a_renewed_certificate_is_used_without_a_restart() {
     };
     let first = certify(folder.path());
     let tls: &Tls = Box::leak(Box::new(Tls::open(files).expect("a certificate")));
-    let app = Setup::default().start_over(Some(tls)).await;
+    let app = Setup::default().start_with_tls(Some(tls)).await;
     let port = app
         .url
         .rsplit(':')

@@ -13,7 +13,7 @@ use stemma::{
     tokenizer::Tokenizer,
 };
 
-use super::{quality::perplexity, real::cached};
+use super::{compute_perplexity::perplexity, real::cached};
 
 const TEXT: &str = include_str!("../data/text/eighty-days.txt");
 const WINDOW: usize = 96;

@@ -15,7 +15,7 @@ use stemma::{
 };
 
 use super::{open, parrot, path_of, stop};
-use crate::support::{Entropy, PATIENCE, Setup, TestApp};
+use crate::support::{Entropy, Setup, TIMEOUT, TestApp};
 
 /// A server over a folder, with snapshots.
 struct Server {
@@ -86,7 +86,7 @@ impl Server {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
         };
-        let reached = tokio::time::timeout(PATIENCE, reached).await;
+        let reached = tokio::time::timeout(TIMEOUT, reached).await;
         assert!(reached.is_ok(), "{:?}, not {files}", self.snapshots.stats());
     }
 }

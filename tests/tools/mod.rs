@@ -3,10 +3,10 @@
 mod calls;
 mod chat;
 mod choice;
-mod feeding;
 mod forced;
 mod strict;
 mod thinking;
+mod tool_results;
 
 use serde_json::{Value, json};
 

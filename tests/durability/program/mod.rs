@@ -1,9 +1,9 @@
-//! The whole program as its clients see it while it is killed, cut off from power or out of disk.
+//! The whole program, seen by clients, with `kill -9`, power cuts and full disks.
 
+mod acknowledged;
 mod failing_disk;
-mod heard;
 mod kill;
 mod power_cut;
+mod restore;
 mod server;
-mod thaw;
 mod writers;

@@ -1,4 +1,4 @@
-//! A process of the program, with a made-up model or a real one.
+//! A process of the program, with a scripted model or a real one.
 
 use std::{
     fs::File,
@@ -9,20 +9,20 @@ use std::{
 
 use stemma::load::{Sources, alias};
 
-/// Built with the feature that knows made-up models.
+/// The program, built with the feature for scripted models.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_stemma");
 
-/// The real model of these tests.
+/// The real model.
 const REAL: &str = "smollm2";
 
-/// The command that serves a made-up model over a folder of sessions.
+/// Returns the command that serves a scripted model over a folder of sessions.
 pub(super) fn scripted(sessions: &Path) -> Command {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let tokenizer = root.join("tests/data/tokenizer/chatml.json");
     serve(sessions, &format!("m=scripted:{}", tokenizer.display()))
 }
 
-/// The command that serves a real model, if it is in the cache folder.
+/// Returns the command that serves a real model; an error if the model is not downloaded.
 pub(super) fn real(sessions: &Path) -> Result<Command, String> {
     let cache = Sources::from_environment(|name| std::env::var(name).ok()).cache;
     match alias::find(REAL).and_then(|alias| alias::cached(alias, &cache)) {
@@ -40,7 +40,7 @@ fn serve(sessions: &Path, model: &str) -> Command {
     command
 }
 
-/// A server that listens.
+/// A listening server.
 pub(super) struct Server {
     child: Child,
     errors: File,
@@ -48,7 +48,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts it; every start must succeed.
+    /// Starts the server, which must succeed.
     pub(super) fn start(mut command: Command) -> Self {
         let errors = tempfile::tempfile().unwrap();
         let mut child = command
@@ -72,7 +72,7 @@ impl Server {
         server
     }
 
-    /// What it wrote on standard error.
+    /// Returns the standard error of the process.
     pub(super) fn errors(&mut self) -> String {
         let mut text = String::new();
         self.errors.seek(SeekFrom::Start(0)).unwrap();
@@ -80,13 +80,13 @@ impl Server {
         text
     }
 
-    /// Kills it the hard way.
+    /// Kills the process with SIGKILL.
     pub(super) fn kill(mut self) {
         self.end();
     }
 
     fn end(&mut self) {
-        // One that has ended by itself is a failure that the clients have seen.
+        // A process that has ended by itself fails the test through its clients.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -98,7 +98,7 @@ impl Drop for Server {
     }
 }
 
-/// What the program says of a store that no server has open; it must find nothing wrong.
+/// Returns the output of `stemma sessions verify`, which must find no damage.
 pub(super) fn verify(sessions: &Path) -> String {
     let out = Command::new(PROGRAM)
         .args(["sessions", "verify", "--sessions"])

@@ -1,4 +1,5 @@
-//! A conversation with a real model that goes on after `kill -9`: from snapshots, to the same words.
+//! A conversation with a real model that continues after `kill -9` from snapshots, with the same
+//! output.
 
 use std::{
     fs,
@@ -10,13 +11,14 @@ use reqwest::Client;
 use serde_json::{Value, json};
 
 use super::{
-    heard::runtime,
+    acknowledged::runtime,
     server::{self, Server},
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Asks for a response; how it continues what it continues, what was in memory, and the response.
+/// Requests a response. Returns the continuation state, the tokens that were in the KV cache, and
+/// the response.
 async fn ask(server: &Server, request: &Value) -> (String, u64, Value) {
     let post = Client::new().post(format!("{}/v1/responses", server.url));
     let answer = post.json(request).send().await.unwrap();
@@ -37,7 +39,7 @@ fn turn(previous: Option<&Value>, input: &str) -> Value {
     })
 }
 
-/// Waits until there are so many snapshots.
+/// Waits until there are `count` snapshots.
 fn wait_for_files(folder: &Path, count: usize) {
     let begun = Instant::now();
     let whole = |path: &Path| path.extension().is_some_and(|it| it == "safetensors");
@@ -52,14 +54,14 @@ fn wait_for_files(folder: &Path, count: usize) {
     }
 }
 
-/// What a client sees of an answer that the model decides, to the last bit of its likelihoods.
-fn said(response: &Value) -> String {
+/// Returns the text and the exact logprobs of a response.
+fn text_and_logprobs(response: &Value) -> String {
     let content = &response["output"][0]["content"][0];
     format!("{} {}", content["text"], content["logprobs"])
 }
 
 #[test]
-fn a_real_conversation_thaws_after_kill_9_and_says_the_same() {
+fn a_real_conversation_restored_after_kill_9_has_the_same_output() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("snapshots");
     let start = || server::real(dir.path()).map(Server::start);
@@ -81,9 +83,9 @@ fn a_real_conversation_thaws_after_kill_9_and_says_the_same() {
     let Ok(server) = start() else {
         panic!("the model has gone")
     };
-    let (continuation, warm, thawed) =
+    let (continuation, warm, restored) =
         runtime.block_on(ask(&server, &turn(Some(&second), "And of Italy?")));
-    let input = thawed["usage"]["input_tokens"].as_u64().unwrap();
+    let input = restored["usage"]["input_tokens"].as_u64().unwrap();
     let forks = second["status"] == "completed";
     assert_eq!(continuation, if forks { "thawed" } else { "rebuilt" });
     assert!(warm * 2 > input, "{warm} of {input}");
@@ -105,6 +107,6 @@ fn a_real_conversation_thaws_after_kill_9_and_says_the_same() {
         (continuation.as_str(), warm),
         (if forks { "cold" } else { "rebuilt" }, 0)
     );
-    assert_eq!(said(&thawed), said(&cold));
+    assert_eq!(text_and_logprobs(&restored), text_and_logprobs(&cold));
     assert_ne!(first["id"], second["id"]);
 }
