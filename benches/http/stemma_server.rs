@@ -68,7 +68,7 @@ impl StemmaServer {
         let log = SessionLog::start(
             storage.clone(),
             LogOptions {
-                bounds: limits.retention,
+                retention: limits.retention,
                 ..LogOptions::default()
             },
         )?;
