@@ -1,4 +1,4 @@
-//! What another key created is as if it had never been.
+//! Responses of another key look like missing ones.
 
 use std::{path::Path, sync::Arc};
 

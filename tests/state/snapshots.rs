@@ -79,7 +79,7 @@ impl Server {
         (continuation, warm, response)
     }
 
-    /// Waits until there are so many files.
+    /// Waits until there are `files` files.
     async fn wait_for(&self, files: u64) {
         let reached = async {
             while self.snapshots.stats().files != files {

@@ -1,5 +1,5 @@
-//! What files may say: roles and tokens from `tokenizer_config.json`, models that would reach
-//! control tokens by themselves, and everything that is refused.
+//! Tokenizer files: roles and tokens from `tokenizer_config.json`, models that would produce
+//! control tokens by themselves, and rejected files.
 
 use serde_json::{Map, Value, json};
 use stemma::tokenizer::{GgufVocabulary, Tokenizer, TokenizerSource};
