@@ -31,7 +31,7 @@ pub(super) struct Engine<E: Executor> {
     /// Oldest first.
     pub(super) sequences: Vec<Sequence<E::Kv>>,
     /// Jobs whose prompts are being read from snapshots.
-    thawing: Vec<Restore<E::Kv>>,
+    restoring: Vec<Restore<E::Kv>>,
     /// Jobs so far.
     pub(super) admitted: u64,
     pub(super) speculation: Speculation,
@@ -84,7 +84,7 @@ impl<E: Executor> Engine<E> {
             },
             executor,
             sequences: Vec::new(),
-            thawing: Vec::new(),
+            restoring: Vec::new(),
             admitted: 0,
             speculation: options.speculation,
             cache: PrefixCache::new(options.cache_bytes_max),
@@ -110,7 +110,7 @@ impl<E: Executor> Engine<E> {
 
     /// True if no job is left.
     pub(super) fn is_empty(&self) -> bool {
-        self.sequences.is_empty() && self.thawing.is_empty()
+        self.sequences.is_empty() && self.restoring.is_empty()
     }
 
     /// Ends all jobs.
@@ -118,8 +118,8 @@ impl<E: Executor> Engine<E> {
         for mut sequence in self.sequences.drain(..) {
             sequence.finish(finish.clone());
         }
-        for mut thawing in self.thawing.drain(..) {
-            thawing.finish(finish);
+        for mut restoring in self.restoring.drain(..) {
+            restoring.finish(finish);
         }
     }
 
@@ -319,8 +319,8 @@ impl<E: Executor> Engine<E> {
             if is_first && outcome.chosen > 0 {
                 stats.first_token_times.observe(sequence.age());
             }
-            if outcome.guessed > 0 {
-                stats.drafted_tokens += outcome.guessed as u64;
+            if outcome.drafted > 0 {
+                stats.drafted_tokens += outcome.drafted as u64;
                 stats.accepted_tokens += outcome.chosen as u64 - 1;
             }
             let Extended::Ended(finish) = outcome.extended else {

@@ -197,7 +197,7 @@ const GAUGES: [Figure<usize>; 5] = [
         s.cache.bytes
     }),
     ("cache_memories", "Prefixes in the cache", |s| {
-        s.cache.memories
+        s.cache.entries
     }),
 ];
 

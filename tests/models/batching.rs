@@ -85,17 +85,17 @@ impl Check for Batch {
             tokens(4, 9),
             tokens(5, 2),
         ];
-        let mut memories: Vec<_> = prompts.iter().map(|_| executor.new_kv()).collect();
+        let mut kv_caches: Vec<_> = prompts.iter().map(|_| executor.new_kv()).collect();
         // The first, third and fifth have a past, the third wants no logits.
         let past = [7, 0, 12, 0, 1];
-        for ((prompt, memory), past) in prompts.iter().zip(&mut memories).zip(past) {
+        for ((prompt, memory), past) in prompts.iter().zip(&mut kv_caches).zip(past) {
             if past > 0 {
                 feed(executor, memory, &prompt[..past]);
             }
         }
         let mut slots: Vec<_> = prompts
             .iter()
-            .zip(&mut memories)
+            .zip(&mut kv_caches)
             .enumerate()
             .map(|(index, (prompt, kv))| Slot {
                 tokens: &prompt[past[index]..],
@@ -114,7 +114,7 @@ impl Check for Batch {
             let alone = last_logits(executor, &prompts[index], 64);
             same(&format!("{model}, slot {index}"), row, &alone);
         }
-        let next = feed(executor, &mut memories[2], &[1]);
+        let next = feed(executor, &mut kv_caches[2], &[1]);
         let alone = last_logits(executor, &[prompts[2].as_slice(), &[1]].concat(), 64);
         same(
             &format!("{model}, after the slot without logits"),
@@ -186,15 +186,15 @@ struct Rows;
 impl Check for Rows {
     fn check<E: Executor>(&self, model: &str, executor: &mut E, same: Same) {
         let (stem, tail) = (tokens(6, 30), tokens(7, 6));
-        let mut memories = [0, 30].map(|len| {
+        let mut kv_caches = [0, 30].map(|len| {
             let mut kv = executor.new_kv();
             if len > 0 {
                 feed(executor, &mut kv, &stem);
             }
             kv
         });
-        let kept = memories[1].fork(30);
-        let [short, long] = &mut memories;
+        let kept = kv_caches[1].fork(30);
+        let [short, long] = &mut kv_caches;
         let slot = |tokens, kv, wanted| Slot {
             tokens,
             kv,
@@ -221,7 +221,7 @@ impl Check for Rows {
         assert_eq!(rows.next(), None);
 
         // What is dropped is as if it had never been run, for forks of before too.
-        let [_, mut long] = memories;
+        let [_, mut long] = kv_caches;
         long.truncate(33);
         assert_eq!(long.len(), 33);
         let other = feed(executor, &mut long, &[90, 91, 92]);

@@ -49,15 +49,15 @@ async fn answers(engine: &EngineHandle, prompt: &[u32], length: usize) -> Vec<Ve
 }
 
 #[tokio::test]
-async fn guesses_change_no_answer_of_a_model() {
+async fn drafts_change_no_answer_of_a_model() {
     let prompt: Vec<u32> = (0..40).map(|n| n * 37 % 7).collect();
     for model in ["llama", "mistral", "gemma3_text", "llama-mlx-4bit"] {
         let load = move || load_cpu::<f16>(model, &CpuOptions::default());
         let plain = start(load, options(Speculation::Off));
-        let guessing = start(load, options(Speculation::Ngram));
+        let drafting = start(load, options(Speculation::Ngram));
         let expected = answers(&plain, &prompt, 60).await;
-        assert_eq!(answers(&guessing, &prompt, 60).await, expected, "{model}");
-        assert!(guessing.stats().drafted_tokens > 0, "{model}");
+        assert_eq!(answers(&drafting, &prompt, 60).await, expected, "{model}");
+        assert!(drafting.stats().drafted_tokens > 0, "{model}");
     }
 }
 

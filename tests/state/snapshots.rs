@@ -108,7 +108,7 @@ fn name_of(response: &Value, ending: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_chain_thaws_after_a_restart_and_answers_as_a_cold_one() {
+async fn a_chain_is_restored_after_a_restart_and_answers_as_a_cold_one() {
     let folder = tempfile::tempdir().expect("a folder");
     let entropy = Arc::default();
     let server = Server::start(folder.path(), &entropy).await;
@@ -149,7 +149,7 @@ async fn a_chain_thaws_after_a_restart_and_answers_as_a_cold_one() {
 }
 
 #[tokio::test]
-async fn chat_and_explicit_history_thaw_as_well() {
+async fn chat_and_explicit_history_are_restored_as_well() {
     let folder = tempfile::tempdir().expect("a folder");
     let entropy = Arc::default();
     let server = Server::start(folder.path(), &entropy).await;

@@ -176,7 +176,7 @@ async fn one_of_several_tools_may_be_demanded() {
 }
 
 #[tokio::test]
-async fn thoughts_have_two_names_unless_told_otherwise() {
+async fn reasoning_has_two_names_by_default() {
     let request = saying("<think>\nHm, hm.\n</think>\n\nYes.");
     let app = setup().start().await;
     for choice in [
@@ -202,7 +202,7 @@ async fn thoughts_have_two_names_unless_told_otherwise() {
 }
 
 #[tokio::test]
-async fn thoughts_are_fed_back_under_either_name() {
+async fn reasoning_is_fed_back_under_either_name() {
     let app = setup().start().await;
     for name in ["reasoning_content", "reasoning"] {
         let request = json!({"messages": [

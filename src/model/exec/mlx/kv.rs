@@ -113,8 +113,8 @@ impl KvCache for MlxKv {
         if tokens.is_empty() || tokens.end > self.len {
             return None;
         }
-        let frozen = export::of(self, tokens);
-        frozen
+        let exported = export::of(self, tokens);
+        exported
             .inspect_err(|error| tracing::error!(%error, "keys and values could not be copied"))
             .ok()
     }
