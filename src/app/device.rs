@@ -53,9 +53,9 @@ pub(super) fn start(
             })
         }
         (Device::Mlx, _) => bail!("--kv-type and --quantize are for --device cpu; this is MLX"),
-        (Device::Cpu, Some(KvTypeArg::F32)) => own_kernels::<f32>(files, opening, is_delicate),
+        (Device::Cpu, Some(KvTypeArg::F32)) => cpu_kernels::<f32>(files, opening, is_delicate),
         (Device::Cpu, None | Some(KvTypeArg::F16)) => {
-            own_kernels::<f16>(files, opening, is_delicate)
+            cpu_kernels::<f16>(files, opening, is_delicate)
         }
     }
 }
@@ -80,7 +80,7 @@ fn fastest(has_gpu: bool, instructions: &[SimdLevel]) -> Device {
     }
 }
 
-fn own_kernels<E: KvElement>(
+fn cpu_kernels<E: KvElement>(
     files: ModelFiles,
     opening: &ModelOptions<'_>,
     is_delicate: bool,
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn own_kernels_run_where_mlx_has_only_a_slow_processor() {
+    fn cpu_kernels_are_the_default_where_mlx_has_no_accelerator() {
         use SimdLevel::{Avx2, Avx512, Portable};
         let fast = [Avx512, Avx2, Portable];
         assert_eq!(fastest(false, &fast), Device::Cpu);

@@ -197,7 +197,7 @@ async fn open_and_check(dir: &Path) {
 pub(super) struct Said {
     pub(super) stored: BTreeSet<SessionId>,
     pub(super) deleted: BTreeSet<SessionId>,
-    /// Deletions of which nobody knows whether they happened.
+    /// Deletions with an unknown outcome.
     pub(super) deleting: BTreeSet<SessionId>,
     pub(super) whole: BTreeSet<SessionId>,
     /// All other lines.

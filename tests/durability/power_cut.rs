@@ -100,7 +100,7 @@ fn cut(
     Ok((said, disk.cut(dir.join("copy"), dir.join("after"))?))
 }
 
-/// Cuts the power of so many writers, each after such a time, and checks what they leave.
+/// Cuts the power of `rounds` writers, each after a delay, and checks the store.
 fn assert_cuts_lose_nothing(
     rounds: u64,
     role: Role,

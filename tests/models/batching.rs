@@ -34,12 +34,12 @@ fn for_each(check: &impl Check) {
             let close: Same = |what, got, expected| assert_close(what, got, expected, 1e-4);
             check.check(model, &mut load(model, &options), close);
         }
-        on_own_kernels::<f16>(model, check);
-        on_own_kernels::<f32>(model, check);
+        on_cpu_kernels::<f16>(model, check);
+        on_cpu_kernels::<f32>(model, check);
     }
 }
 
-fn on_own_kernels<E: KvElement>(model: &str, check: &impl Check) {
+fn on_cpu_kernels<E: KvElement>(model: &str, check: &impl Check) {
     let equal: Same = |what, got, expected| {
         let bits = |logits: &[f32]| -> Vec<u32> { logits.iter().map(|x| x.to_bits()).collect() };
         assert_eq!(bits(got), bits(expected), "{what}");

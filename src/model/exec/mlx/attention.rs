@@ -80,13 +80,13 @@ impl Attention {
         &self,
         heads: &Array,
         layer: usize,
-        memories: &mut [(Span, &mut MlxKv)],
+        kv_caches: &mut [(Span, &mut MlxKv)],
         masks: &mut Masks,
         lanes: &CpuStreams,
     ) -> Result<Array> {
         let (keys, all) = (self.heads.query_count, self.heads.count());
-        let mut outputs = Vec::with_capacity(memories.len());
-        for (span, memory) in memories {
+        let mut outputs = Vec::with_capacity(kv_caches.len());
+        for (span, memory) in kv_caches {
             let newest = part(heads, &[(0, span.rows.clone()), (1, keys..all)])?;
             let buffer = memory.append(layer, &newest)?;
             for mask_spec in self.mask_specs(span) {
