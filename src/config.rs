@@ -1,4 +1,4 @@
-//! What the command line, the environment and the file resolve to.
+//! The configuration: command line, environment and file, resolved.
 
 use std::{ffi::OsString, fs, path::Path};
 
@@ -7,7 +7,7 @@ use toml::{Table, Value};
 
 use crate::cli::{Cli, OTHER_VARIABLES};
 
-/// Why there is nothing to run.
+/// The reason why the program does not run.
 #[derive(Debug)]
 pub enum ConfigError {
     /// The command line does not parse, or asked for help: clap prints it and knows the exit code.

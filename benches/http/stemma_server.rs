@@ -68,7 +68,7 @@ impl StemmaServer {
         let log = SessionLog::start(
             storage.clone(),
             LogOptions {
-                bounds: limits.retention,
+                retention: limits.retention,
                 ..LogOptions::default()
             },
         )?;
@@ -107,7 +107,7 @@ impl StemmaServer {
 
     /// Commits to the session log so far.
     pub(crate) fn commits(&self) -> u64 {
-        self.storage.effort().commits
+        self.storage.write_stats().commits
     }
 
     pub(crate) async fn stop(self) -> Result<()> {

@@ -121,10 +121,10 @@ async fn log_rate(
 ) -> Result<Load> {
     let storage = Arc::new(SledStorage::open(folder, &SledOptions::default())?);
     let log = SessionLog::start(storage.clone(), LogOptions::default())?;
-    let before = storage.effort();
+    let before = storage.write_stats();
     let clients = (0..writers).map(|_| turns::Chain::on(&log)).collect();
     let load = load::run(clients, time).await?;
-    let effort = storage.effort();
+    let effort = storage.write_stats();
     let commits = (effort.commits - before.commits) as f64;
     insert("turns_per_commit", load.turns() as f64 / commits);
     insert(

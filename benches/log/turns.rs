@@ -94,7 +94,7 @@ pub(crate) async fn store(
     };
     let response = NewResponse {
         body: json(id, BODY_LEN_BYTES),
-        head_digest: [7; 32],
+        preamble_digest: [7; 32],
         forkable: true,
     };
     turn.end(TurnEnd {

@@ -44,7 +44,7 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<()> {
     // First, because a second server over the folder is told so at once.
     let sled = SledOptions::default();
     let options = LogOptions {
-        bounds: bounds(args),
+        retention: bounds(args),
         ..LogOptions::default()
     };
     let log = session::open(&args.sessions, &sled, options)?;

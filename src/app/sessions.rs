@@ -95,7 +95,7 @@ fn state(head: &crate::session::format::record::SessionHeader) -> String {
 fn show(store: &SledStorage, id: &str) -> anyhow::Result<()> {
     let shown = inspect::show(&Direct(store), parse(id)?)?;
     let mut out = io::stdout().lock();
-    writeln!(out, "{}", state(&shown.head)).context(NO_OUTPUT)?;
+    writeln!(out, "{}", state(&shown.header)).context(NO_OUTPUT)?;
     for (number, event) in shown.events.iter().enumerate() {
         writeln!(out, "{number:>6}  {}", inspect::describe(event)).context(NO_OUTPUT)?;
     }
@@ -106,9 +106,15 @@ fn tree(store: &SledStorage, id: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     for branch in inspect::tree(&Direct(store), parse(id)?)? {
         let indent = "  ".repeat(branch.level);
-        let bond = branch.bond.map(|bond| format!("  {bond:?}").to_lowercase());
+        let bond = branch.edge.map(|bond| format!("  {bond:?}").to_lowercase());
         let bond = bond.unwrap_or_default();
-        writeln!(out, "{indent}{}{bond}  {}", branch.id, state(&branch.head)).context(NO_OUTPUT)?;
+        writeln!(
+            out,
+            "{indent}{}{bond}  {}",
+            branch.id,
+            state(&branch.header)
+        )
+        .context(NO_OUTPUT)?;
     }
     Ok(())
 }
@@ -162,8 +168,8 @@ fn carve_into(dir: &Path, file: &Path) -> anyhow::Result<()> {
     exported(&out, count)
 }
 
-/// Says what prefixes are on disk beside the log; with `deep` every byte of them is read. What is wrong
-/// with them harms nobody, so it is told and no more.
+/// Prints the snapshots on disk beside the log. With `deep`, reads every byte of them. Damaged
+/// snapshots are harmless, so they are reported without an error.
 fn tell_snapshots(dir: &Path, deep: bool) -> anyhow::Result<()> {
     let folder = dir.join(snapshots::FOLDER);
     let found = snapshot::inspect(&folder, deep)
@@ -202,7 +208,7 @@ fn import(dir: &Path, file: &Path) -> anyhow::Result<()> {
 
 fn copied(report: &CopyReport) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
-    for (id, why) in &report.left_out {
+    for (id, why) in &report.skipped {
         writeln!(out, "left out {id}: {why}").context(NO_OUTPUT)?;
     }
     writeln!(
@@ -210,7 +216,7 @@ fn copied(report: &CopyReport) -> anyhow::Result<()> {
         "{} sessions with {} responses copied, {} left out",
         report.sessions,
         report.responses,
-        report.left_out.len()
+        report.skipped.len()
     )
     .context(NO_OUTPUT)
 }

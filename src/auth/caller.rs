@@ -1,10 +1,10 @@
-//! Who asks, as far as anything below HTTP has to know.
+//! The caller, as all modules below HTTP see it.
 
 use std::sync::Arc;
 
 use super::rate_limit::KeyLimiter;
 
-/// Who asks, and what they may do.
+/// A caller and its permissions.
 #[derive(Debug, Clone, Default)]
 pub struct Caller {
     /// Id of the key under a policy: the owner of what is created.
@@ -19,7 +19,7 @@ pub struct Caller {
     pub models: Option<Arc<[String]>>,
     /// True if the prefix cache is shared with other owners.
     pub shares_cache: bool,
-    /// How much may be asked for, where that is bounded.
+    /// The caller's rate limits, if it has any.
     pub allowance: Option<Arc<KeyLimiter>>,
 }
 

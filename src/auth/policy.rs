@@ -21,7 +21,7 @@ pub struct Policy {
 pub struct ApiKey {
     /// Its stable name.
     pub id: KeyId,
-    /// What people call it.
+    /// Display name.
     pub name: String,
     /// Of its secret.
     pub hash: KeyHash,
@@ -31,7 +31,7 @@ pub struct ApiKey {
     pub is_admin: bool,
     /// The models that it may use; `None` for all.
     pub models: Option<Arc<[String]>>,
-    /// How much it may ask for.
+    /// Rate limits.
     pub limits: KeyLimits,
     /// From when on it is refused.
     pub expires: Option<Timestamp>,

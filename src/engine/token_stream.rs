@@ -70,9 +70,8 @@ impl EventSink {
         self.sender.is_closed()
     }
 
-    /// True if there is room for what a step may report. A sequence that goes on after a step with
-    /// room has reported one event, or one more for each that was [spare](Self::spare), so a place
-    /// for `Finished` is always left.
+    /// True if there is room for the events of a step. Such a step sends one event, or one more for
+    /// each [spare](Self::spare) one, so a slot for `Finished` is always left.
     pub(super) fn has_room(&self) -> bool {
         self.sender.capacity() >= EngineOptions::STEP_EVENTS_MAX
     }

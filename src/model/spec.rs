@@ -21,7 +21,7 @@ pub struct DecoderSpec {
     pub layers: Vec<LayerSpec>,
     /// All RMS norms.
     pub norm: NormSpec,
-    /// What the tensors are called.
+    /// Tensor names.
     pub names: WeightNames,
     /// True if the q, k and v projections have biases.
     pub qkv_bias: bool,
@@ -50,7 +50,7 @@ pub struct DecoderSpec {
 /// Tensor names, as far as architectures differ in them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WeightNames {
-    /// What stands before `embed_tokens`, `layers.N` and `norm`, with the final dot.
+    /// Prefix of `embed_tokens`, `layers.N` and `norm`, with the final dot.
     pub decoder: String,
     /// The output projection, where it is not the embedding matrix.
     pub head: String,
@@ -70,7 +70,7 @@ pub struct PostNorms {
     pub feed_forward: &'static str,
 }
 
-/// What differs between layers.
+/// The fields that differ between layers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LayerSpec {
     /// Number of most recent tokens that attention sees (the query's own included); `None` sees all.
@@ -84,7 +84,7 @@ pub struct LayerSpec {
 pub struct Rope {
     /// Base of the frequencies.
     pub theta: f32,
-    /// How positions beyond the trained length are reached.
+    /// RoPE scaling beyond the trained context length.
     pub scaling: RopeScaling,
 }
 

@@ -13,10 +13,10 @@ use super::syntax::{
 };
 use crate::conversation::OutputDelta;
 
-/// What stands around code.
+/// Marker of a code fence.
 pub const FENCE: &str = "```";
 
-/// What mostly stands before the object.
+/// Texts that may stand before the object.
 pub const LENIENT_OPENINGS: [&str; 3] = ["", "```json", FENCE];
 
 /// Reads such an answer. Nothing is certain before its end, so all of it is held while it can be one.
@@ -24,7 +24,7 @@ pub const LENIENT_OPENINGS: [&str; 3] = ["", "```json", FENCE];
 pub(super) struct BareJson {
     state: State,
     is_fenced: bool,
-    /// Where the object begins in what is held.
+    /// Position of the object in the pending text.
     start: usize,
     json: JsonScanner,
 }
@@ -118,7 +118,7 @@ impl CallParser for BareJson {
     }
 }
 
-/// What stands before the object.
+/// The text before the object.
 struct JsonStart {
     length: usize,
     is_fenced: bool,

@@ -1,4 +1,4 @@
-//! Answers in which markers set off thoughts and calls from text.
+//! Parser of answers in which markers delimit reasoning and calls.
 
 use std::mem;
 
@@ -14,12 +14,12 @@ use super::{
 };
 use crate::conversation::OutputDelta;
 
-/// What begins calls, and what reads them from there.
+/// The markers that start calls, and the parser for each.
 #[derive(Default)]
 pub(super) struct Openers {
     /// The markers that begin calls.
     pub(super) markers: &'static [&'static str],
-    /// Makes the reader of what follows a marker; there is none without markers.
+    /// Makes the parser of the text behind a marker; `None` without markers.
     pub(super) behind: Option<MakeCalls>,
     /// Makes a reader where an answer begins with this character, which it reads as well.
     pub(super) at_start: Vec<(char, MakeCalls)>,
@@ -32,15 +32,15 @@ impl Openers {
     }
 }
 
-/// Reads such an answer.
+/// Parses such an answer.
 ///
-/// White space beside a marker belongs to the marker. Thoughts begin outside of what is quoted in
-/// backticks, calls outside of thoughts.
+/// White space beside a marker belongs to the marker. Reasoning starts only outside of backticks,
+/// calls only outside of reasoning.
 pub(super) struct MarkerParser {
     thinking: Option<ReasoningMarkers>,
     openers: Openers,
     tools: Tools,
-    /// The markers that may come in text: the one that opens thoughts, if there are any, first.
+    /// Markers that may come in text; the one that opens reasoning, if any, is first.
     markers: Vec<&'static str>,
     held: PendingText,
     mode: Mode,
@@ -209,7 +209,7 @@ impl OutputParser for MarkerParser {
     }
 }
 
-/// What was said since the last marker, and the white space that may belong to the next.
+/// Text since the last marker, and white space that may belong to the next one.
 #[derive(Debug, Default)]
 struct Deltas {
     space: String,

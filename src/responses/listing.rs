@@ -1,4 +1,4 @@
-//! What operators see of everybody's responses.
+//! Listing of all owners' responses, for operators.
 
 use super::prepare::parent;
 use crate::{
@@ -27,7 +27,7 @@ pub(super) fn list(
     after: Option<ResponseId>,
     limit: usize,
 ) -> Result<Vec<Summary>, LogError> {
-    let place = |id| log.place(owner, parent::session_of(id));
+    let place = |id| log.ordinal(owner, parent::session_of(id));
     let before = after.map(place).transpose()?;
     let mut summaries = Vec::new();
     for listed in log.list(owner, before, limit)? {

@@ -1,29 +1,30 @@
-//! Why the log refuses or fails.
+//! Errors of the session log.
 
 use super::store::StorageError;
 
-/// Why an operation on the log did not happen.
+/// An error of an operation on the session log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LogError {
-    /// There is no such response for this reader: unknown, deleted, not stored or another owner's.
+    /// No such response for this reader: unknown, deleted, expired, not stored, or of another
+    /// owner.
     #[error("there is no such response")]
     NotFound,
-    /// The session to continue or to fork cannot be, or can no longer be.
+    /// The session to continue or to fork does not exist, is deleted, or belongs to another owner.
     #[error("the session to continue is not there")]
     ParentGone,
-    /// Responses are not kept: the bound on their number is 0.
+    /// Responses are not stored: the limit on their number is 0.
     #[error("responses are not kept: the server runs with --responses-store-max-entries 0")]
     PersistenceDisabled,
-    /// The caller broke a rule; the text says which.
+    /// The caller broke a rule. The text names the rule.
     #[error("{0}")]
     Invalid(String),
-    /// Nothing can be written at present, or ever again before a restart; reads go on.
+    /// Writes fail, either for now (full disk) or until a restart (failed sync). Reads still work.
     #[error("{0}")]
     Unavailable(String),
-    /// The store must not be opened; the sentence says why and what to do.
+    /// The store must not be opened. The sentence gives the reason and what to do.
     #[error("{0}")]
     Refused(String),
-    /// What is stored cannot be right.
+    /// Stored data is damaged or inconsistent.
     #[error("{0}")]
     Corrupt(String),
 }

@@ -1,10 +1,12 @@
-//! The session log: every turn an append, every stored response durable, every continuation a fork.
+//! The session log: a write-ahead log (WAL) of turns. Every turn is a session of events; every
+//! continuation is a fork.
 //!
-//! From the bottom: [`key`] and [`codec`] say how values are named and checked, [`record`],
-//! [`event`] and [`pack`] what they mean, [`storage`] what is asked of the engine below, `sled` is that engine;
-//! [`txn`] collects one commit and [`view`] shows durable ones; [`turn`], [`fork`], [`purge`] and
-//! [`bounds`] are the rules, as changes to a commit; [`log`] carries them out on one thread;
-//! [`operate`] is what an operator does with a store that no server has open.
+//! From the lowest layer: [`keys`] names stored values, [`format`] encodes them, and [`store`] is
+//! the storage trait with its implementations (`sled`, memory, faulty). [`txn`] collects the
+//! changes of one commit; its `durable_view` shows only durable commits to readers. [`ops`] is the
+//! pure logic of turns, forks, garbage collection (GC) and retention, as changes to a transaction.
+//! [`log`] runs these operations on one committer thread with group commit. [`admin`] works on a
+//! store that no server has open.
 
 pub mod admin;
 pub mod error;
@@ -24,11 +26,11 @@ pub use log::{Access, LogOptions, SessionLog, TurnHandle};
 pub use ops::{lifecycle::NewSession, retention::RetentionLimits};
 pub use store::sled::{SledOptions, SledStorage};
 
-/// Opens the log in a folder, or makes one there.
+/// Opens the session log in `dir`, or creates one there.
 ///
 /// # Errors
-/// [`LogError::Refused`] with a sentence if another process uses the folder, if a newer program
-/// wrote it, or if something is missing or damaged.
+/// [`LogError::Refused`] with a sentence for the operator if another process uses the folder, if a
+/// newer program wrote it, or if data is missing or damaged.
 pub fn open(
     dir: &std::path::Path,
     sled: &SledOptions,

@@ -34,10 +34,10 @@ use self::{
     variables::Variables,
 };
 
-/// What is to be rendered.
+/// The input of a rendering.
 #[derive(Debug, Clone, Copy)]
 pub struct Rendering<'a> {
-    /// What leads the prompt.
+    /// The preamble of the prompt.
     pub head: &'a Preamble,
     /// The conversation, oldest item first.
     pub items: &'a [Item],
@@ -45,7 +45,7 @@ pub struct Rendering<'a> {
     pub add_generation_prompt: bool,
 }
 
-/// Why a conversation has no prompt.
+/// The reason why a conversation cannot be rendered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
     /// The template itself refuses the conversation; the text is its `raise_exception` message.
@@ -67,11 +67,11 @@ pub struct ChatTemplate {
 impl ChatTemplate {
     /// Compiles a template's source.
     ///
-    /// `special` becomes the variables `bos_token`, `eos_token` and so on. Text of users that spells
-    /// one of `control_spellings` will be rendered as [`PromptPiece::Literal`].
+    /// `special` becomes the variables `bos_token`, `eos_token` and so on. User text that equals
+    /// one of the control token texts is rendered as [`PromptSegment::UserText`].
     ///
     /// # Errors
-    /// [`TemplateError::Broken`] where the source is no valid template.
+    /// [`TemplateError::Broken`] if the source is no valid template.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "taken as the tokenizer gives it"
@@ -174,7 +174,7 @@ impl ChatTemplate {
         }
     }
 
-    /// True if this variable of the template's is none that a template argument sets.
+    /// True if template arguments may not set this variable.
     pub fn is_reserved(variable: &str) -> bool {
         variables::RESERVED.contains(&variable)
     }

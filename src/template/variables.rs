@@ -22,7 +22,7 @@ use super::{
 /// Length of the call ids of templates that insist on one.
 const SHORT_CALL_ID: usize = 9;
 
-/// What the variables are made from, besides the messages and the time.
+/// The inputs of the variables, besides the messages and the time.
 pub(super) struct Variables<'a> {
     pub(super) rendering: &'a Rendering<'a>,
     pub(super) special: &'a SpecialTokens,
@@ -93,7 +93,7 @@ impl Variables<'_> {
         Value::from_pairs([("role", role.into()), ("content", self.text(text))])
     }
 
-    /// Templates know thoughts by three names.
+    /// Templates know reasoning by three names.
     fn assistant(&self, message: &AssistantMessage<'_>) -> Value {
         let answer = |text: &str| Value::from(self.disguise.hide_in_answer(text));
         let mut fields = vec![

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::conversation::{OutputEvent, ResponseState};
 
-/// What happens to the answers of one request → the chunks of its stream.
+/// Encodes the output events of one request as chunks of its stream.
 pub trait ChunkEncoder {
     /// A part of the stream.
     type Chunk: Serialize;

@@ -8,7 +8,7 @@ use crate::wire::ItemList;
 const LIMIT_MAX: usize = 100;
 const LIMIT_DEFAULT: usize = 20;
 
-/// Which part of a list is asked for.
+/// The requested part of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
     /// Most entries, 1 to 100.

@@ -181,7 +181,7 @@ fn what_is_left_of_a_damaged_file_is_carved_into_a_new_store() {
     println!(
         "{whole} of {} carved, {} left out",
         sample.ids.len(),
-        report.left_out.len()
+        report.skipped.len()
     );
     assert_eq!(report.responses, whole as u64);
     assert!(

@@ -97,7 +97,7 @@ pub(super) async fn store(
     };
     let response = NewResponse {
         body: body(id),
-        head_digest: [0; 32],
+        preamble_digest: [0; 32],
         forkable: true,
     };
     turn.end(TurnEnd {

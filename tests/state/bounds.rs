@@ -41,7 +41,7 @@ async fn bounded(
 ) -> (TestApp, SessionLog) {
     let (max_entries, max_bytes, ttl_secs) = bounds;
     let options = LogOptions {
-        bounds: RetentionLimits::from_flags(max_entries, max_bytes, ttl_secs, 0),
+        retention: RetentionLimits::from_flags(max_entries, max_bytes, ttl_secs, 0),
         clock: clock.clone(),
         ..LogOptions::default()
     };

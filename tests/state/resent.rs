@@ -102,11 +102,11 @@ async fn what_is_resent_may_have_been_deleted() {
     let input = json!([user("One."), assistant(&first), user("Two.")]);
     let second = app.created(json!({"input": input})).await;
     assert_eq!(app.delete(&path_of(&first)).await.status(), 200);
-    log.settle().await.expect("settled");
+    log.wait_for_gc().await.expect("settled");
     // The fork keeps what it shares.
     assert_eq!(head(&storage, &first).state, SessionState::Trunk);
     assert_eq!(app.delete(&path_of(&second)).await.status(), 200);
-    log.settle().await.expect("settled");
+    log.wait_for_gc().await.expect("settled");
     let third = app.created(json!({"input": input})).await;
     assert_eq!(third["output_text"], second["output_text"]);
     assert_eq!(head(&storage, &third).fork, None);

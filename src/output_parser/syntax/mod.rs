@@ -1,4 +1,4 @@
-//! What the syntaxes of several families have in common.
+//! Shared parts of several call formats.
 
 pub(crate) mod json;
 pub(crate) mod marker;
@@ -16,7 +16,7 @@ use crate::conversation::OutputDelta;
 use pending_text::PendingText;
 use tools::Tools;
 
-/// How far the reading of calls has come.
+/// Progress of parsing calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     /// More text is needed.

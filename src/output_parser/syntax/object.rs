@@ -32,7 +32,7 @@ enum State {
     AfterValue,
 }
 
-/// What a value is.
+/// The kind of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Name,
@@ -52,7 +52,7 @@ pub(crate) struct CallObject {
     /// The key or the value that is being read, except for arguments that are passed on.
     text: String,
     name: Option<String>,
-    /// What is known of the arguments and not yet passed on.
+    /// Arguments that were parsed and not yet emitted.
     arguments: String,
     arguments_came: bool,
     began: bool,

@@ -7,7 +7,7 @@ use super::python_literal::{PythonLiteral, Quotes};
 /// References that are followed, and unions that are looked into, at most.
 const DEPTH_MAX: usize = 8;
 
-/// What kinds of values a schema allows.
+/// The types that a schema allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Kinds {
     string: bool,

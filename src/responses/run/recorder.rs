@@ -127,7 +127,7 @@ impl TurnRecorder {
             .map_err(|error| LogError::Invalid(format!("the response has no JSON: {error}")))?;
         Ok(NewResponse {
             body,
-            head_digest: self.head_digest,
+            preamble_digest: self.head_digest,
             // The items then say all that the model generated.
             forkable: matches!(ending, TurnOutcome::EndToken(_)),
         })

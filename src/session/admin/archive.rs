@@ -39,7 +39,7 @@ fn failed(doing: &str) -> impl FnOnce(io::Error) -> LogError {
     move |error| LogError::Unavailable(format!("{doing} the archive: {error}"))
 }
 
-fn end_key() -> Key {
+fn footer_key() -> Key {
     Key::from_bytes(b"end")
 }
 
@@ -90,7 +90,7 @@ impl<W: Write> ArchiveWriter<W> {
             records: self.count,
             ..Totals::default()
         };
-        let end = seal_record(&end_key(), &totals, 0);
+        let end = seal_record(&footer_key(), &totals, 0);
         self.out
             .write_all(&end)
             .and_then(|()| self.out.flush())
@@ -123,19 +123,19 @@ pub fn export_session(
     load_session(read, id)?.ok_or(LogError::NotFound)?;
     let mut archive = ArchiveWriter::whole(out)?;
     let mut seen = HashSet::from([id]);
-    let mut waiting = vec![id];
-    while let Some(id) = waiting.pop() {
+    let mut pending = vec![id];
+    while let Some(id) = pending.pop() {
         for space in SPACES {
             push_range(read, &KeyRange::session(space, id), &mut archive)?;
         }
-        let Some(head) = load_session(read, id)? else {
+        let Some(header) = load_session(read, id)? else {
             continue;
         };
-        let needed = head
+        let needed = header
             .continues
             .into_iter()
-            .chain(head.fork.map(|point| point.parent));
-        waiting.extend(needed.filter(|id| seen.insert(*id)));
+            .chain(header.fork.map(|point| point.parent));
+        pending.extend(needed.filter(|id| seen.insert(*id)));
     }
     archive.end()
 }
@@ -211,7 +211,7 @@ impl Archive {
             let envelope = codec::open_any(&bytes).map_err(|damage| {
                 LogError::Corrupt(format!("the archive is damaged at byte {offset}: {damage}"))
             })?;
-            if envelope.key == end_key() {
+            if envelope.key == footer_key() {
                 let end = open_record::<Totals>(&envelope.key, &bytes)?;
                 return Ok(end.records == count);
             }

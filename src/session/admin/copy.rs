@@ -33,7 +33,7 @@ pub struct CopyReport {
     /// Visible responses among them.
     pub responses: u64,
     /// Sessions left out, each with the reason.
-    pub left_out: Vec<(SessionId, String)>,
+    pub skipped: Vec<(SessionId, String)>,
 }
 
 /// Copies every whole session into an empty store.
@@ -56,7 +56,7 @@ pub fn copy_sessions(from: &impl ReadStore, to: &dyn Storage) -> Result<CopyRepo
         report: CopyReport::default(),
     };
     for space in [Space::Header, Space::OpenHeader, Space::Event] {
-        copy.copy_all_of(space)?;
+        copy.copy_space(space)?;
     }
     Ok(copy.report)
 }
@@ -73,10 +73,8 @@ pub fn back_up(
     let copy = SledStorage::open(dir, options)?;
     let report = copy_sessions(&Direct(storage), &copy)?;
     copy.close()?;
-    match report.left_out.first() {
-        Some((id, why)) => Err(LogError::Corrupt(format!(
-            "session {id} is not whole: {why}"
-        ))),
+    match report.skipped.first() {
+        Some((id, why)) => Err(LogError::Corrupt(format!("session {id} is damaged: {why}"))),
         None => Ok(report),
     }
 }
@@ -87,8 +85,8 @@ pub fn back_up(
 /// # Errors
 /// As [`back_up`]; then the old store is untouched.
 pub fn compact(storage: SledStorage, options: &SledOptions) -> Result<CopyReport, LogError> {
-    let beside = storage.begin_replacement()?;
-    let report = back_up(&storage, &beside, options)?;
+    let new_dir = storage.begin_replacement()?;
+    let report = back_up(&storage, &new_dir, options)?;
     storage.replace()?;
     Ok(report)
 }
@@ -104,13 +102,13 @@ struct Copy<'a, R> {
 
 impl<R: ReadStore> Copy<'_, R> {
     /// Copies the sessions that the keys of a space name.
-    fn copy_all_of(&mut self, space: Space) -> Result<(), LogError> {
+    fn copy_space(&mut self, space: Space) -> Result<(), LogError> {
         let mut range = KeyRange::space(space);
         loop {
             let page = self.from.scan(&range, SCAN_PAGE_ENTRIES)?;
-            let mut waiting: Vec<_> = page.iter().filter_map(|(key, _)| key.session()).collect();
-            waiting.dedup();
-            self.copy_these(waiting)?;
+            let mut pending: Vec<_> = page.iter().filter_map(|(key, _)| key.session()).collect();
+            pending.dedup();
+            self.copy_ids(pending)?;
             let Some((last, _)) = page.last() else {
                 return Ok(());
             };
@@ -126,18 +124,18 @@ impl<R: ReadStore> Copy<'_, R> {
     }
 
     /// Copies sessions, each after those that it needs.
-    fn copy_these(&mut self, ids: Vec<SessionId>) -> Result<(), LogError> {
+    fn copy_ids(&mut self, ids: Vec<SessionId>) -> Result<(), LogError> {
         let to = self.to;
         let mut txn = Txn::begin(to, self.totals);
         for id in ids {
-            let mut waiting = vec![id];
-            while let Some(id) = waiting.last().copied() {
-                match self.try_one(&mut txn, id) {
-                    Some(needed) if waiting.contains(&needed) => {
-                        self.leave_out(id, format!("it and {needed} need each other"));
+            let mut pending = vec![id];
+            while let Some(id) = pending.last().copied() {
+                match self.try_copy(&mut txn, id) {
+                    Some(needed) if pending.contains(&needed) => {
+                        self.skip(id, format!("it and {needed} depend on each other"));
                     }
-                    Some(needed) => waiting.push(needed),
-                    None => drop(waiting.pop()),
+                    Some(needed) => pending.push(needed),
+                    None => drop(pending.pop()),
                 }
                 if txn.len_bytes() >= COMMIT_LEN_BYTES {
                     self.commit(txn)?;
@@ -153,7 +151,7 @@ impl<R: ReadStore> Copy<'_, R> {
     }
 
     /// Copies a session or leaves it out, unless it needs one that was not looked at yet.
-    fn try_one(&mut self, txn: &mut Txn<'_>, id: SessionId) -> Option<SessionId> {
+    fn try_copy(&mut self, txn: &mut Txn<'_>, id: SessionId) -> Option<SessionId> {
         if self.done.contains_key(&id) {
             return None;
         }
@@ -163,36 +161,36 @@ impl<R: ReadStore> Copy<'_, R> {
                     .needs()
                     .find(|needed| !self.done.contains_key(needed));
                 if missing.is_none() {
-                    self.copy_one(txn, id, &salvaged);
+                    self.copy_session(txn, id, &salvaged);
                 }
                 missing
             }
             Err(error) => {
-                self.leave_out(id, error.to_string());
+                self.skip(id, error.to_string());
                 None
             }
         }
     }
 
-    fn leave_out(&mut self, id: SessionId, why: String) {
+    fn skip(&mut self, id: SessionId, why: String) {
         self.done.insert(id, false);
-        self.report.left_out.push((id, why));
+        self.report.skipped.push((id, why));
     }
 
-    fn copy_one(&mut self, txn: &mut Txn<'_>, id: SessionId, salvaged: &Salvaged) {
-        let lacking = salvaged
+    fn copy_session(&mut self, txn: &mut Txn<'_>, id: SessionId, salvaged: &Salvaged) {
+        let missing = salvaged
             .needs()
             .find(|needed| self.done.get(needed) != Some(&true));
-        if let Some(needed) = lacking {
-            return self.leave_out(
+        if let Some(needed) = missing {
+            return self.skip(
                 id,
-                format!("session {needed}, which it needs, is not whole"),
+                format!("session {needed}, which it depends on, was not copied"),
             );
         }
         write(txn, id, salvaged);
         self.done.insert(id, true);
         self.report.sessions += 1;
-        self.report.responses += u64::from(salvaged.head.state == SessionState::Stored);
+        self.report.responses += u64::from(salvaged.header.state == SessionState::Stored);
     }
 
     fn commit(&mut self, txn: Txn<'_>) -> Result<(), LogError> {
@@ -205,16 +203,16 @@ impl<R: ReadStore> Copy<'_, R> {
 
 fn write(txn: &mut Txn<'_>, id: SessionId, salvaged: &Salvaged) {
     let Salvaged {
-        head,
+        header,
         events,
         body,
         flat,
         ended_at_ms,
     } = salvaged;
-    let mut head = head.clone();
+    let mut header = header.clone();
     for (seq, payload) in events.iter().enumerate() {
-        let alone = EventBatch::of_payloads(std::slice::from_ref(payload), 0);
-        txn.append_events(id, seq as u64, &alone);
+        let batch = EventBatch::of_payloads(std::slice::from_ref(payload), 0);
+        txn.append_events(id, seq as u64, &batch);
     }
     if let Some(body) = body {
         txn.create_parts(body, |part| Key::body(id, part), 0, false);
@@ -223,51 +221,55 @@ fn write(txn: &mut Txn<'_>, id: SessionId, salvaged: &Salvaged) {
         txn.create_parts(flat, |part| Key::flattened_prefix(id, part), 0, false);
     }
     write_edges(txn, id, salvaged);
-    let ordinal = head.ordinal.unwrap_or(txn.totals.next_ordinal);
+    let ordinal = header.ordinal.unwrap_or(txn.totals.next_ordinal);
     txn.totals.next_ordinal = txn.totals.next_ordinal.max(ordinal + 1);
-    let place = IndexEntry {
+    let entry = IndexEntry {
         session: id,
         at_ms: *ended_at_ms,
     };
-    match head.state {
+    match header.state {
         SessionState::Open => {}
         SessionState::Hidden | SessionState::Trunk => txn.create(Key::gc_mark(id), &GcMark {}),
         SessionState::Unstored => {
-            head.ordinal = Some(ordinal);
-            txn.create(Key::unstored_index(ordinal), &place);
+            header.ordinal = Some(ordinal);
+            txn.create(Key::unstored_index(ordinal), &entry);
         }
         SessionState::Stored => {
-            head.ordinal = Some(ordinal);
-            txn.create(Key::response_index(ordinal), &place);
-            if let Some(owner) = &head.owner {
-                txn.create(Key::owner_index(owner, ordinal), &place);
+            header.ordinal = Some(ordinal);
+            txn.create(Key::response_index(ordinal), &entry);
+            if let Some(owner) = &header.owner {
+                txn.create(Key::owner_index(owner, ordinal), &entry);
             }
             txn.totals.responses += 1;
-            txn.totals.response_bytes += head.bytes;
+            txn.totals.response_bytes += header.bytes;
         }
     }
     txn.totals.sessions += 1;
-    let key = match head.state {
+    let key = match header.state {
         SessionState::Open => Key::open_header(id),
         _ => Key::header(id),
     };
-    txn.create(key, &head);
+    txn.create(key, &header);
 }
 
 fn write_edges(txn: &mut Txn<'_>, id: SessionId, salvaged: &Salvaged) {
-    let head = &salvaged.head;
+    let header = &salvaged.header;
     let shares = |parent| {
-        head.fork
+        header
+            .fork
             .filter(|fork| fork.parent == parent)
             .map(|fork| fork.events)
     };
-    if let Some(parent) = head.continues {
+    if let Some(parent) = header.continues {
         let edge = Edge {
             shares_events: shares(parent),
         };
         txn.create(Key::edge(parent, EdgeKind::Continues, id), &edge);
     }
-    if let Some(fork) = head.fork.filter(|fork| head.continues != Some(fork.parent)) {
+    if let Some(fork) = header
+        .fork
+        .filter(|fork| header.continues != Some(fork.parent))
+    {
         let edge = Edge {
             shares_events: Some(fork.events),
         };

@@ -25,8 +25,8 @@ pub fn list(
 ) -> Result<(), LogError> {
     for space in [Space::Header, Space::OpenHeader] {
         for_each_entry(read, &KeyRange::space(space), |key, value| {
-            let head = open_record::<SessionHeader>(key, &value)?;
-            key.session().into_iter().for_each(|id| each(id, &head));
+            let header = open_record::<SessionHeader>(key, &value)?;
+            key.session().into_iter().for_each(|id| each(id, &header));
             Ok(())
         })?;
     }
@@ -35,9 +35,9 @@ pub fn list(
 
 /// A session with its own events.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Shown {
+pub struct SessionDetails {
     /// What it is.
-    pub head: SessionHeader,
+    pub header: SessionHeader,
     /// Its response's record, if there is one.
     pub response: Option<ResponseMeta>,
     /// What happened in it, in order.
@@ -48,12 +48,12 @@ pub struct Shown {
 ///
 /// # Errors
 /// [`LogError::NotFound`]; the storage's.
-pub fn show(read: &impl ReadStore, id: SessionId) -> Result<Shown, LogError> {
-    let head = load_session(read, id)?.ok_or(LogError::NotFound)?;
-    let events = load_events(read, id, head.events)?;
-    Ok(Shown {
-        response: ResponseMeta::of(&head),
-        head,
+pub fn show(read: &impl ReadStore, id: SessionId) -> Result<SessionDetails, LogError> {
+    let header = load_session(read, id)?.ok_or(LogError::NotFound)?;
+    let events = load_events(read, id, header.events)?;
+    Ok(SessionDetails {
+        response: ResponseMeta::of(&header),
+        header,
         events,
     })
 }
@@ -92,8 +92,10 @@ pub fn describe(event: &Event) -> String {
             closed.usage.output_tokens,
             closed.seed
         ),
-        Event::Rerooted(rerooted) => format!("rerooted: {} events kept", rerooted.kept_events),
-        Event::Purged(_) => "purged: kept only for what continues it".into(),
+        Event::Rerooted(rerooted) => {
+            format!("rerooted: first {} events kept", rerooted.kept_events)
+        }
+        Event::Purged(_) => "purged: kept only for its continuations".into(),
     }
 }
 
@@ -118,9 +120,9 @@ pub struct Branch {
     /// How far below the root of the tree.
     pub level: usize,
     /// How it depends on the session above it; `None` for the root.
-    pub bond: Option<EdgeKind>,
+    pub edge: Option<EdgeKind>,
     /// What it is.
-    pub head: SessionHeader,
+    pub header: SessionHeader,
 }
 
 /// The tree that a session belongs to: the oldest session that it descends from, and all that
@@ -129,26 +131,30 @@ pub struct Branch {
 /// # Errors
 /// [`LogError::NotFound`]; the storage's.
 pub fn tree(read: &impl ReadStore, id: SessionId) -> Result<Vec<Branch>, LogError> {
-    let head_of = |id| load_session(read, id);
+    let load_header = |id| load_session(read, id);
     let mut root = id;
-    let mut head = head_of(root)?.ok_or(LogError::NotFound)?;
-    while let Some(parent) = head.continues.or(head.fork.map(|fork| fork.parent)) {
-        let Some(above) = head_of(parent)? else { break };
-        (root, head) = (parent, above);
+    let mut header = load_header(root)?.ok_or(LogError::NotFound)?;
+    while let Some(parent) = header.continues.or(header.fork.map(|fork| fork.parent)) {
+        let Some(parent_header) = load_header(parent)? else {
+            break;
+        };
+        (root, header) = (parent, parent_header);
     }
     let mut branches = Vec::new();
-    let mut waiting = vec![(root, 0, None)];
-    while let Some((id, level, bond)) = waiting.pop() {
-        let Some(head) = head_of(id)? else { continue };
+    let mut pending = vec![(root, 0, None)];
+    while let Some((id, level, edge)) = pending.pop() {
+        let Some(header) = load_header(id)? else {
+            continue;
+        };
         branches.push(Branch {
             id,
             level,
-            bond,
-            head,
+            edge,
+            header,
         });
         for_each_entry(read, &KeyRange::session(Space::Edge, id), |key, _| {
             let child = key.edge_child();
-            waiting.extend(child.map(|(bond, child)| (child, level + 1, Some(bond))));
+            pending.extend(child.map(|(edge, child)| (child, level + 1, Some(edge))));
             Ok(())
         })?;
     }
@@ -178,17 +184,17 @@ pub fn stats(read: &impl ReadStore) -> Result<Stats, LogError> {
     for_each_entry(read, &KeyRange::all(), |key, value| {
         let Some(space) = key.space() else {
             return Err(StorageError::Damaged(format!(
-                "{key:?} is no key of a session log"
+                "{key:?} is not a key of a session log"
             )));
         };
         let (count, bytes) = stats.by_space.entry(space).or_default();
         *count += 1;
         *bytes += (key.as_bytes().len() + value.len()) as u64;
         if matches!(space, Space::Header | Space::OpenHeader) {
-            let head = open_record::<SessionHeader>(key, &value)?;
+            let header = open_record::<SessionHeader>(key, &value)?;
             *stats
                 .by_state
-                .entry(format!("{:?}", head.state).to_lowercase())
+                .entry(format!("{:?}", header.state).to_lowercase())
                 .or_default() += 1;
         }
         Ok(())

@@ -24,7 +24,7 @@ fn id(n: u32) -> SessionId {
 fn ending(n: u32, stored: bool) -> TurnEnd {
     let response = NewResponse {
         body: format!("{{\"text\":\"{}\"}}", "x".repeat(n as usize * 300)),
-        head_digest: [1; 32],
+        preamble_digest: [1; 32],
         forkable: true,
     };
     TurnEnd {
@@ -49,7 +49,7 @@ async fn turn(log: &SessionLog, n: u32, parent: Option<u32>) {
             events: record.end_events,
         }
     });
-    let opening = NewSession {
+    let session = NewSession {
         id: id(n),
         owner: n
             .is_multiple_of(2)
@@ -60,7 +60,7 @@ async fn turn(log: &SessionLog, n: u32, parent: Option<u32>) {
         continues: fork.map(|fork| fork.parent),
         created_at_ms: i64::from(n),
     };
-    let mut turn = log.begin(opening).await.unwrap();
+    let mut turn = log.begin(session).await.unwrap();
     let input = InputAppended {
         items: vec![format!("{{\"n\":{n}}}")],
         head: "{}".into(),
@@ -96,7 +96,7 @@ fn fill(storage: &Arc<impl Storage + 'static>) {
         turn(&log, 35, Some(3)).await;
         log.delete(Access::All, id(3)).await.unwrap();
         log.delete(Access::All, id(101)).await.unwrap();
-        log.settle().await.unwrap();
+        log.wait_for_gc().await.unwrap();
         log.close().await.unwrap();
     });
 }
@@ -146,7 +146,7 @@ fn settle(storage: &Arc<impl Storage + 'static>) {
         .build()
         .unwrap();
     let log = SessionLog::start(storage.clone(), LogOptions::default()).unwrap();
-    runtime.block_on(log.settle()).unwrap();
+    runtime.block_on(log.wait_for_gc()).unwrap();
     runtime.block_on(log.close()).unwrap();
 }
 
@@ -168,7 +168,7 @@ fn a_store_survives_export_and_import_value_for_value() {
     let opened = archive::Archive::open(&path).unwrap();
     assert!(opened.whole);
     let report = copy::copy_sessions(&opened, &*to).unwrap();
-    assert_eq!(report.left_out, []);
+    assert_eq!(report.skipped, []);
     settle(&to);
     assert_eq!(verify(&Direct(&*to)).unwrap().findings, [""; 0]);
     assert_same(&Direct(&*from), &Direct(&*to));
@@ -227,7 +227,7 @@ fn a_cut_or_changed_archive_is_refused() {
 }
 
 #[test]
-fn sessions_that_lost_something_are_left_out_with_those_that_need_them() {
+fn sessions_that_lost_something_are_skipped_with_those_that_need_them() {
     let from = memory();
     let mut entries = from.entries();
     entries.remove(&Key::event(id(102), 0, 0)).unwrap();
@@ -237,13 +237,13 @@ fn sessions_that_lost_something_are_left_out_with_those_that_need_them() {
     let damaged = MemoryStorage::holding(entries);
     let to = Arc::new(MemoryStorage::default());
     let report = copy::copy_sessions(&Direct(&damaged), &*to).unwrap();
-    let left_out: Vec<_> = report.left_out.iter().map(|(id, _)| *id).collect();
+    let skipped: Vec<_> = report.skipped.iter().map(|(id, _)| *id).collect();
     assert!(
-        left_out.contains(&id(102)) && left_out.contains(&id(26)),
-        "{left_out:?}"
+        skipped.contains(&id(102)) && skipped.contains(&id(26)),
+        "{skipped:?}"
     );
     assert!(
-        left_out.contains(&id(108)),
+        skipped.contains(&id(108)),
         "a continuation of a lost session was copied"
     );
     // A head alone can be made anew, but not the body that was in it.
@@ -282,7 +282,7 @@ fn a_store_is_backed_up_compacted_and_carved() {
     let rescued = Arc::new(MemoryStorage::default());
     let archive = archive::Archive::open(&carved).unwrap();
     assert_eq!(
-        copy::copy_sessions(&archive, &*rescued).unwrap().left_out,
+        copy::copy_sessions(&archive, &*rescued).unwrap().skipped,
         []
     );
     settle(&rescued);
@@ -320,7 +320,7 @@ fn people_can_see_what_is_there() {
     let tree = inspect::tree(&read, id(104)).unwrap();
     assert_eq!((tree.len(), tree[0].id), (41, id(1)));
     assert_eq!(
-        (tree[40].level, tree[40].bond),
+        (tree[40].level, tree[40].edge),
         (40, Some(EdgeKind::Continues))
     );
 }

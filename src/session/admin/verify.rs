@@ -33,7 +33,7 @@ pub struct Report {
 }
 
 impl Report {
-    fn find(&mut self, key: &Key, what: impl std::fmt::Display) {
+    fn add(&mut self, key: &Key, what: impl std::fmt::Display) {
         if self.findings.len() < FINDINGS_MAX {
             self.findings.push(format!("{key:?}: {what}"));
         }
@@ -42,13 +42,13 @@ impl Report {
     /// Notes a condition that does not hold.
     fn check(&mut self, holds: bool, key: &Key, what: impl std::fmt::Display) {
         if !holds {
-            self.find(key, what);
+            self.add(key, what);
         }
     }
 
     /// The value of a read, or a note of why there is none.
     fn take<T>(&mut self, key: &Key, read: Result<T, impl std::fmt::Display>) -> Option<T> {
-        read.map_err(|error| self.find(key, error)).ok()
+        read.map_err(|error| self.add(key, error)).ok()
     }
 }
 
@@ -62,7 +62,7 @@ pub fn verify(read: &impl ReadStore) -> Result<Report, LogError> {
         report.records += 1;
         match codec::open(key, &value) {
             Ok(_) => check_entry(read, key, &value, &mut report),
-            Err(damage) => report.find(key, damage),
+            Err(damage) => report.add(key, damage),
         }
         Ok(())
     })?;
@@ -70,7 +70,7 @@ pub fn verify(read: &impl ReadStore) -> Result<Report, LogError> {
         Ok(totals) => check_totals(&totals, &mut report),
         // It was made, and the program ended before it wrote anything.
         Err(_) if report.records == 0 => {}
-        Err(error) => report.find(&Key::totals(), error),
+        Err(error) => report.add(&Key::totals(), error),
     }
     Ok(report)
 }
@@ -86,104 +86,121 @@ fn check_totals(totals: &Totals, report: &mut Report) {
             report.response_bytes,
         ),
     ] {
-        let differs = format!("there should be {stated} {what}, but there are {counted}");
+        let differs = format!("the totals state {stated} {what}, but there are {counted}");
         report.check(stated == counted, &Key::totals(), differs);
     }
 }
 
 fn check_entry(read: &impl ReadStore, key: &Key, value: &[u8], report: &mut Report) {
     let checked = match key.space() {
-        Some(Space::Header | Space::OpenHeader) => check_head(read, key, value, report),
+        Some(Space::Header | Space::OpenHeader) => check_header(read, key, value, report),
         Some(Space::Event) => check_event(read, key, report),
         Some(Space::Body | Space::FlattenedPrefix | Space::GcMark) => {
-            check_owned(read, key, report)
+            check_session_value(read, key, report)
         }
         Some(Space::Edge) => check_edge(read, key, value, report),
         Some(Space::ResponseIndex | Space::OwnerIndex | Space::UnstoredIndex) => {
-            check_place(read, key, value, report)
+            check_index_entry(read, key, value, report)
         }
         Some(Space::Meta) => Ok(()),
         None => {
-            report.find(key, "it is no key of a session log");
+            report.add(key, "not a key of a session log");
             Ok(())
         }
     };
     report.take(key, checked);
 }
 
-fn head_of(read: &impl ReadStore, id: SessionId) -> Result<Option<SessionHeader>, StorageError> {
+fn load_header(
+    read: &impl ReadStore,
+    id: SessionId,
+) -> Result<Option<SessionHeader>, StorageError> {
     load_session(read, id)
 }
 
-fn check_head(
+fn check_header(
     read: &impl ReadStore,
     key: &Key,
     value: &[u8],
     report: &mut Report,
 ) -> Result<(), StorageError> {
     report.sessions += 1;
-    let head = open_record::<SessionHeader>(key, value)?;
+    let header = open_record::<SessionHeader>(key, value)?;
     let Some(id) = key.session() else {
         return Ok(());
     };
-    if head.state == SessionState::Stored {
+    if header.state == SessionState::Stored {
         report.responses += 1;
-        report.response_bytes += head.bytes;
+        report.response_bytes += header.bytes;
     }
     let in_flight = key.space() == Some(Space::OpenHeader);
     report.check(
-        in_flight == (head.state == SessionState::Open),
+        in_flight == (header.state == SessionState::Open),
         key,
-        format!("a session that is {:?} has its head here", head.state),
+        format!(
+            "the header of a session in state {:?} is in the wrong key space",
+            header.state
+        ),
     );
     let being_erased = read.get(&Key::gc_mark(id))?.is_some();
-    if being_erased && matches!(head.state, SessionState::Hidden | SessionState::Trunk) {
+    if being_erased && matches!(header.state, SessionState::Hidden | SessionState::Trunk) {
         return Ok(());
     }
-    session::check(read, id, &head, report);
+    session::check(read, id, &header, report);
     Ok(())
 }
 
 fn check_event(read: &impl ReadStore, key: &Key, report: &mut Report) -> Result<(), StorageError> {
     let (Some(id), Some((seq, part))) = (key.session(), key.event_part()) else {
-        report.find(key, "it is no event's key");
+        report.add(key, "not an event's key");
         return Ok(());
     };
     if part > 0 {
         return Ok(());
     }
-    match head_of(read, id)? {
-        None => report.find(key, "the event belongs to no session"),
-        Some(head) if head.state == SessionState::Open => {}
-        Some(head) => {
-            let beyond = format!("the session should have {} events only", head.events);
+    match load_header(read, id)? {
+        None => report.add(key, "the session of the event is missing"),
+        Some(header) if header.state == SessionState::Open => {}
+        Some(header) => {
+            let beyond = format!("beyond the {} events of the session", header.events);
             let marked = read.get(&Key::gc_mark(id))?.is_some();
-            report.check(seq < head.events || marked, key, beyond);
+            report.check(seq < header.events || marked, key, beyond);
         }
     }
     Ok(())
 }
 
-fn check_owned(read: &impl ReadStore, key: &Key, report: &mut Report) -> Result<(), StorageError> {
-    let Some(head) = key
+fn check_session_value(
+    read: &impl ReadStore,
+    key: &Key,
+    report: &mut Report,
+) -> Result<(), StorageError> {
+    let Some(header) = key
         .session()
-        .map(|id| head_of(read, id))
+        .map(|id| load_header(read, id))
         .transpose()?
         .flatten()
     else {
-        report.find(key, "it belongs to no session");
+        report.add(key, "its session is missing");
         return Ok(());
     };
     let fits = match key.space() {
-        Some(Space::FlattenedPrefix) => head.flat || head.state == SessionState::Open,
+        Some(Space::FlattenedPrefix) => header.flat || header.state == SessionState::Open,
         Some(Space::Body) => {
-            let inside =
-                |head: SessionHeader| head.response.is_some_and(|kept| kept.body.is_some());
-            head.state != SessionState::Unstored && !inside(head.clone())
+            let inside = |header: SessionHeader| {
+                header
+                    .response
+                    .is_some_and(|response| response.body.is_some())
+            };
+            header.state != SessionState::Unstored && !inside(header.clone())
         }
         _ => true,
     };
-    report.check(fits, key, format!("its session is {:?}", head.state));
+    report.check(
+        fits,
+        key,
+        format!("unexpected for a session in state {:?}", header.state),
+    );
     Ok(())
 }
 
@@ -194,57 +211,61 @@ fn check_edge(
     report: &mut Report,
 ) -> Result<(), StorageError> {
     let edge = open_record::<Edge>(key, value)?;
-    let (Some(parent), Some((bond, child))) = (key.session(), key.edge_child()) else {
-        report.find(key, "it is no edge's key");
+    let (Some(parent), Some((kind, child))) = (key.session(), key.edge_child()) else {
+        report.add(key, "not an edge's key");
         return Ok(());
     };
-    let Some(head) = head_of(read, child)? else {
-        report.find(key, "the edge leads to no session");
+    let Some(header) = load_header(read, child)? else {
+        report.add(key, "the child of the edge is missing");
         return Ok(());
     };
-    let shares = head
+    let shares = header
         .fork
         .filter(|point| point.parent == parent)
         .map(|point| point.events);
-    let meant = match bond {
-        EdgeKind::Continues => head.continues == Some(parent),
-        EdgeKind::Shares => shares.is_some() && head.continues != Some(parent),
+    let needed = match kind {
+        EdgeKind::Continues => header.continues == Some(parent),
+        EdgeKind::Shares => shares.is_some() && header.continues != Some(parent),
     };
     report.check(
-        meant,
+        needed,
         key,
-        "the session at its end does not need the one at its start",
+        "the child of the edge does not depend on the parent",
     );
     report.check(
         edge.shares_events == shares,
         key,
-        "it names another fork than the session does",
+        "the edge and the child's header name different fork points",
     );
     report.check(
-        head_of(read, parent)?.is_some(),
+        load_header(read, parent)?.is_some(),
         key,
-        "the edge begins at no session",
+        "the parent of the edge is missing",
     );
     Ok(())
 }
 
-fn check_place(
+fn check_index_entry(
     read: &impl ReadStore,
     key: &Key,
     value: &[u8],
     report: &mut Report,
 ) -> Result<(), StorageError> {
-    let place = open_record::<IndexEntry>(key, value)?;
-    let wanted = match key.space() {
+    let entry = open_record::<IndexEntry>(key, value)?;
+    let expected = match key.space() {
         Some(Space::UnstoredIndex) => SessionState::Unstored,
         _ => SessionState::Stored,
     };
-    let head = head_of(read, place.session)?;
-    let fits = head.is_some_and(|head| head.state == wanted && head.ordinal == key.ordinal());
+    let header = load_header(read, entry.session)?;
+    let fits =
+        header.is_some_and(|header| header.state == expected && header.ordinal == key.ordinal());
     report.check(
         fits,
         key,
-        format!("session {} does not stand here", place.session),
+        format!(
+            "the header of session {} does not match this index entry",
+            entry.session
+        ),
     );
     Ok(())
 }

@@ -1,38 +1,40 @@
-//! Bytes of stored values: a checked envelope around a bincode payload.
+//! The envelope of a stored value: a header with checksum around a bincode payload.
 //!
 //! ```text
 //!  0  magic      2   a7 53
 //!  2  codec      1   1 = bincode 1.3, fixed-width integers, little-endian
-//!  3  kind       1   what the payload is, see `Kind`
-//!  4  schema     2   which frozen struct of migrations/ it is; all numbers little-endian
+//!  3  kind       1   kind of the payload, see `Kind`
+//!  4  schema     2   number of the frozen struct in migrations/; all numbers little-endian
 //!  6  flags      1   bit 0: more parts follow
 //!  7  key length 1
 //!  8  length     4   of the payload
-//! 12  crc32c     4   over everything else, the key included
-//! 16  commit     8   the commit that wrote it
+//! 12  crc32c     4   over all other bytes, key included
+//! 16  commit     8   number of the commit that wrote the value
 //! 24  key, payload
 //! ```
 //!
-//! A value that was moved to another key, cut, or changed by one bit does not open. Because the key
-//! is inside, values can be collected from a damaged file without the engine that wrote it.
+//! A value that was moved to another key, truncated, or changed by one bit does not decode. The
+//! envelope contains its key, so [`carve`](crate::session::admin::carve) can collect values from a
+//! damaged file without sled.
 
 use bincode::Options;
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::super::keys::{KEY_LEN_MAX_BYTES, Key};
 
-/// Bytes of an envelope before its key.
+/// Length of an envelope's header, before the key, in bytes.
 pub const HEADER_LEN_BYTES: usize = 24;
-/// No stored value is longer, in bytes: sled writes larger ones to files that it never syncs.
+/// The maximum length of a stored value, in bytes. sled writes larger values to blob files that it
+/// never syncs.
 pub const VALUE_LEN_MAX_BYTES: usize = 4096;
-/// First bytes of every envelope.
+/// The first bytes of every envelope.
 pub const MAGIC: [u8; 2] = [0xa7, 0x53];
 
 const CODEC_BINCODE_1_FIXINT: u8 = 1;
 const FLAG_MORE: u8 = 1;
 const CRC_AT: std::ops::Range<usize> = 12..16;
 
-/// What a payload is. The numbers are on disk: never change one, add new ones.
+/// The kind of a payload. The numbers are on disk: never change or reuse one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 #[expect(
@@ -61,7 +63,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Every kind, in the order of their numbers.
+    /// All kinds, in the order of their numbers.
     pub const ALL: [Self; 18] = [
         Self::Opened,
         Self::InputAppended,
@@ -83,66 +85,65 @@ impl Kind {
         Self::Upgrade,
     ];
 
-    /// The kind with this number.
     pub(super) fn from_number(number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| *kind as u8 == number)
     }
 }
 
-/// Why bytes are not the value that they should be.
+/// An error of decoding a stored value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// There are fewer bytes than an envelope has, or more than it says.
+    /// The bytes are shorter or longer than the envelope's length field.
     #[error("the envelope's length is wrong")]
     Length,
-    /// The first bytes are not an envelope's.
+    /// The bytes do not begin with [`MAGIC`].
     #[error("there is no envelope")]
     Magic,
     /// The checksum does not match the bytes.
     #[error("the checksum does not match")]
     Checksum,
-    /// The value belongs to another key.
+    /// The envelope was written for this other key.
     #[error("the value belongs to key {0:?}")]
     Moved(Key),
-    /// A codec, kind or schema that this program does not know.
+    /// An unknown codec, kind or schema. A newer program may have written the value.
     #[error("{0} is unknown: a newer program may have written it")]
     Unknown(String),
-    /// The payload is no value of its kind.
+    /// The payload does not decode as this type.
     #[error("the payload is no {0}")]
     Payload(String),
 }
 
-/// An opened envelope.
+/// A decoded envelope.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Envelope<'a> {
-    /// What the payload is.
+    /// The kind of the payload.
     pub kind: Kind,
-    /// Which frozen struct it is.
+    /// The schema number of the payload's struct.
     pub schema: u16,
     /// True if the next part continues the payload.
     pub more: bool,
-    /// The commit that wrote it.
+    /// The number of the commit that wrote the value.
     pub commit: u64,
-    /// The key under which it was stored.
+    /// The key under which the value was stored.
     pub key: Key,
-    /// The encoded value, or a part of it.
+    /// The encoded value, or one part of it.
     pub payload: &'a [u8],
 }
 
-/// What of an envelope is not its payload or key.
+/// The fields of an envelope that a writer chooses, beside key and payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
-    /// What the payload is.
+    /// The kind of the payload.
     pub kind: Kind,
-    /// Which frozen struct it is.
+    /// The schema number of the payload's struct.
     pub schema: u16,
     /// True if the next part continues the payload.
     pub more: bool,
-    /// The commit that writes it.
+    /// The number of the commit that writes the value.
     pub commit: u64,
 }
 
-/// Wraps a payload for one key.
+/// Encodes an envelope with `payload` for `key`.
 pub fn seal(stamp: Stamp, key: &Key, payload: &[u8]) -> Vec<u8> {
     let key = key.as_bytes();
     debug_assert!(key.len() <= KEY_LEN_MAX_BYTES);
@@ -166,10 +167,11 @@ fn checksum(envelope: &[u8]) -> u32 {
     crc32c::crc32c_append(crc, &envelope[CRC_AT.end..])
 }
 
-/// How long the envelope at the start of `bytes` says it is, if there is one.
+/// Returns the length that the envelope at the start of `bytes` claims, in bytes.
 ///
 /// # Errors
-/// [`Damage::Magic`] where no envelope begins, [`Damage::Length`] where its header is cut.
+/// [`DecodeError::Magic`] if no envelope begins there, [`DecodeError::Length`] if the header is
+/// truncated.
 pub fn envelope_len(bytes: &[u8]) -> Result<usize, DecodeError> {
     if !bytes.starts_with(&MAGIC) {
         return Err(DecodeError::Magic);
@@ -181,10 +183,10 @@ pub fn envelope_len(bytes: &[u8]) -> Result<usize, DecodeError> {
     Ok(HEADER_LEN_BYTES + usize::from(header[7]) + payload as usize)
 }
 
-/// Opens an envelope that may stand under any key.
+/// Decodes an envelope stored under any key.
 ///
 /// # Errors
-/// Says in which way the bytes are not one whole, undamaged envelope.
+/// A [`DecodeError`] if the bytes are not exactly one undamaged envelope.
 pub fn open_any(bytes: &[u8]) -> Result<Envelope<'_>, DecodeError> {
     if envelope_len(bytes)? != bytes.len() {
         return Err(DecodeError::Length);
@@ -216,10 +218,10 @@ pub fn open_any(bytes: &[u8]) -> Result<Envelope<'_>, DecodeError> {
     })
 }
 
-/// Opens the envelope stored under `key`.
+/// Decodes the envelope stored under `key`.
 ///
 /// # Errors
-/// As [`open_any`], and [`Damage::Moved`] if it was written for another key.
+/// As [`open_any`], and [`DecodeError::Moved`] if the envelope was written for another key.
 pub fn open<'a>(key: &Key, bytes: &'a [u8]) -> Result<Envelope<'a>, DecodeError> {
     let envelope = open_any(bytes)?;
     if envelope.key != *key {
@@ -228,15 +230,16 @@ pub fn open<'a>(key: &Key, bytes: &'a [u8]) -> Result<Envelope<'a>, DecodeError>
     Ok(envelope)
 }
 
-/// How many bytes of payload fit into one value under a key of this length.
+/// Returns the payload bytes that fit into one value under a key of this length.
 pub fn payload_room_bytes(key_len: usize) -> usize {
     VALUE_LEN_MAX_BYTES - HEADER_LEN_BYTES - key_len
 }
 
-/// Encodes a frozen struct.
+/// Encodes a struct of `migrations/`.
 ///
 /// # Panics
-/// Never: frozen structs have no types that bincode cannot encode, and memory has no limit here.
+/// Never: these structs contain no type that bincode cannot encode, and there is no size limit
+/// here.
 pub fn encode<T: Serialize>(value: &T) -> Vec<u8> {
     let encoded = bincode::DefaultOptions::new()
         .with_fixint_encoding()
@@ -244,21 +247,22 @@ pub fn encode<T: Serialize>(value: &T) -> Vec<u8> {
     encoded.expect("frozen structs always encode")
 }
 
-/// How many bytes [`encode`] makes of a frozen struct.
+/// Returns the length of [`encode`]'s result, in bytes.
 pub fn encoded_len<T: Serialize>(value: &T) -> usize {
     let len = bincode::DefaultOptions::new()
         .with_fixint_encoding()
         .serialized_size(value);
-    // What cannot be encoded, which no frozen struct is, fits nowhere.
+    // A struct that cannot be encoded (none of `migrations/`) fits nowhere.
     len.ok()
         .and_then(|len| usize::try_from(len).ok())
         .unwrap_or(usize::MAX)
 }
 
-/// Decodes a frozen struct from all of `bytes`; no length inside is trusted beyond their number.
+/// Decodes a struct of `migrations/` from all of `bytes`. A length field inside cannot cause an
+/// allocation beyond `bytes.len()`.
 ///
 /// # Errors
-/// [`Damage::Payload`] with the name of what was expected.
+/// [`DecodeError::Payload`] with `what`.
 pub fn decode<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T, DecodeError> {
     bincode::DefaultOptions::new()
         .with_fixint_encoding()

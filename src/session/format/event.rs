@@ -1,4 +1,4 @@
-//! What can happen in a session: the closed, append-only list of domain events.
+//! The events of a session: a closed, append-only list of kinds.
 
 pub use super::v1::{
     ForkPoint, InputAppended, Opened, Purged, Rerooted, Tokens, TurnClosed, TurnFinish, TurnStatus,
@@ -9,12 +9,12 @@ use super::{
     payload::Payload,
 };
 
-/// One fact about a session. Events are only ever appended; a new kind goes at the end.
+/// One event of a session. New variants go at the end.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// The session began, as a root or as a fork.
     Opened(Opened),
-    /// The client's input of this turn.
+    /// The client's input for this turn.
     InputAppended(InputAppended),
     /// Tokens were appended to the prompt.
     PromptAppended(Tokens),
@@ -22,14 +22,15 @@ pub enum Event {
     Generated(Tokens),
     /// The turn ended.
     TurnClosed(TurnClosed),
-    /// Only the events that forks share were kept of a session that nothing else needs.
+    /// GC removed all events but the first ones, which forks share.
     Rerooted(Rerooted),
-    /// The response was deleted or dropped by a bound; what remains serves its continuations only.
+    /// The response was deleted, or dropped by a retention limit. The session stays only as long as
+    /// a stored response continues it.
     Purged(Purged),
 }
 
 impl Event {
-    /// The event as bytes, in the newest format.
+    /// Encodes the event in the newest format.
     pub fn encode(&self) -> Payload {
         let (kind, bytes) = match self {
             Self::Opened(opened) => (Kind::Opened, codec::encode(opened)),
@@ -47,10 +48,10 @@ impl Event {
         }
     }
 
-    /// The event that `payload` holds.
+    /// Decodes an event.
     ///
     /// # Errors
-    /// If it is no event, one of a newer format, or damaged.
+    /// A [`DecodeError`] if the payload is not an event, has a newer schema, or is damaged.
     pub fn decode(payload: &Payload) -> Result<Self, DecodeError> {
         let Payload {
             kind,
@@ -72,7 +73,7 @@ impl Event {
         })
     }
 
-    /// How many tokens the event appends to its session.
+    /// Returns the number of tokens that the event appends.
     pub fn token_count(&self) -> u64 {
         match self {
             Self::PromptAppended(Tokens { tokens }) | Self::Generated(Tokens { tokens }) => {

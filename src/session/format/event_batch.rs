@@ -1,12 +1,11 @@
-//! Events that are appended together, in one payload: a commit of few large values is cheaper than
-//! one of many small ones.
+//! Event batches: events appended together, in one payload. A commit of few large values is cheaper
+//! than one of many small values.
 //!
 //! ```text
 //! for each event: kind 1, schema 2, length 4 (little-endian), bytes
 //! ```
 //!
-//! An event in a pack is what it was: it has its own kind and schema, and its digest and number
-//! in the session do not depend on its neighbours.
+//! Batching does not change an event: it keeps its kind, schema, number and digest.
 
 use super::{
     codec::{DecodeError, Kind},
@@ -15,38 +14,38 @@ use super::{
     payload::Payload,
 };
 
-/// Bytes before each event.
+/// Length of the header before each event, in bytes.
 const FRAME_LEN_BYTES: usize = 7;
 const SCHEMA: u16 = 1;
 
-/// Events on their way into the store, of whose payload some parts may have been staged before.
+/// Events to append. Some parts of their payload may be staged already.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventBatch {
-    /// What was not staged: the end of the payload.
+    /// The end of the payload, which was not staged.
     pub rest: Payload,
-    /// How many parts were staged.
+    /// The number of parts staged.
     pub staged_parts: u32,
     /// [`hash_chain::event_digest`] of each event.
     pub digests: Vec<[u8; 32]>,
-    /// Length of the events, without what the pack adds.
+    /// Length of the events without batch headers, in bytes.
     pub len_bytes: u64,
-    /// How many tokens they append.
+    /// The number of tokens that the events append.
     pub tokens: u64,
 }
 
 impl EventBatch {
-    /// Events, all of them.
+    /// Encodes events; nothing is staged.
     pub fn of(events: &[Event]) -> Self {
         let payloads: Vec<Payload> = events.iter().map(Event::encode).collect();
         let tokens = events.iter().map(Event::token_count).sum();
         Self::of_payloads(&payloads, tokens)
     }
 
-    /// Encoded events, which append so many tokens.
+    /// Batches encoded events, which append `tokens` tokens in total.
     pub fn of_payloads(payloads: &[Payload], tokens: u64) -> Self {
         let lengths = payloads.iter().map(|payload| payload.bytes.len() as u64);
         Self {
-            rest: pack(payloads),
+            rest: encode(payloads),
             staged_parts: 0,
             digests: payloads.iter().map(hash_chain::event_digest).collect(),
             len_bytes: lengths.sum(),
@@ -55,8 +54,8 @@ impl EventBatch {
     }
 }
 
-/// The payload that holds these events.
-pub fn pack(events: &[Payload]) -> Payload {
+/// Encodes events into one payload.
+pub fn encode(events: &[Payload]) -> Payload {
     let lengths = events
         .iter()
         .map(|event| FRAME_LEN_BYTES + event.bytes.len());
@@ -74,11 +73,11 @@ pub fn pack(events: &[Payload]) -> Payload {
     }
 }
 
-/// The events that a payload holds, at least one.
+/// Decodes a payload into its events, at least one.
 ///
 /// # Errors
-/// If it is none of events, or they do not fill it.
-pub fn unpack(payload: &Payload) -> Result<Vec<Payload>, DecodeError> {
+/// A [`DecodeError`] if the payload is not an event batch or is truncated.
+pub fn decode(payload: &Payload) -> Result<Vec<Payload>, DecodeError> {
     if payload.kind != Kind::Events {
         return Err(DecodeError::Payload(format!(
             "events, but a {:?}",
@@ -131,26 +130,26 @@ mod tests {
 
     #[test]
     fn events_come_back_as_they_were() {
-        let pack = EventBatch::of(&events());
-        let payloads = unpack(&pack.rest).unwrap();
+        let batch = EventBatch::of(&events());
+        let payloads = decode(&batch.rest).unwrap();
         let decoded: Result<Vec<_>, _> = payloads.iter().map(Event::decode).collect();
         assert_eq!(decoded.unwrap(), events());
-        assert_eq!(pack, EventBatch::of_payloads(&payloads, 0));
-        assert_eq!((pack.len_bytes, pack.digests.len()), (24, 3));
+        assert_eq!(batch, EventBatch::of_payloads(&payloads, 0));
+        assert_eq!((batch.len_bytes, batch.digests.len()), (24, 3));
     }
 
     #[test]
     fn what_is_cut_or_empty_is_damaged() {
-        let whole = pack(&[events()[1].encode()]);
+        let whole = encode(&[events()[1].encode()]);
         for len in 0..whole.bytes.len() {
             let mut cut = whole.clone();
             cut.bytes.truncate(len);
-            unpack(&cut).unwrap_err();
+            decode(&cut).unwrap_err();
         }
         let other = Payload {
             kind: Kind::Body,
             ..whole
         };
-        unpack(&other).unwrap_err();
+        decode(&other).unwrap_err();
     }
 }

@@ -1,13 +1,14 @@
-//! The chain of digests over a session's events: one changed, missing or moved event breaks it.
+//! The SHA-256 chain over a session's events. A changed, missing or moved event breaks the chain.
 
 use sha2::{Digest, Sha256};
 
 use super::payload::Payload;
 
-/// The chain of a session without events.
+/// The chain value of a session without events.
 pub const START: [u8; 32] = [0; 32];
 
-/// Digest of one event, which can be taken before its place in the session is known.
+/// Returns the digest of one event. The digest does not depend on the event's number, so it can be
+/// computed early.
 pub fn event_digest(payload: &Payload) -> [u8; 32] {
     let mut hasher = Sha256::new();
     hasher.update([payload.kind as u8]);
@@ -16,7 +17,7 @@ pub fn event_digest(payload: &Payload) -> [u8; 32] {
     hasher.finalize().into()
 }
 
-/// The chain after one more event.
+/// Returns the chain value after one more event.
 pub fn link(chain: &[u8; 32], event_digest: &[u8; 32]) -> [u8; 32] {
     let mut hasher = Sha256::new();
     hasher.update(chain);
@@ -24,7 +25,7 @@ pub fn link(chain: &[u8; 32], event_digest: &[u8; 32]) -> [u8; 32] {
     hasher.finalize().into()
 }
 
-/// The chain over events from the first on.
+/// Returns the chain value over events, from the first one.
 pub fn over<'a>(payloads: impl IntoIterator<Item = &'a Payload>) -> [u8; 32] {
     payloads
         .into_iter()

@@ -1,8 +1,8 @@
-//! The format of a store: made new, recognised, refused if newer, upgraded in place if older.
+//! Creates a store, checks its format version, and upgrades an older format in place.
 //!
-//! The frozen structs of every format are in `migrations/`. Events keep the bytes that they were
-//! written with, since chains of digests lie over them; they are brought up to date when read. A
-//! step here rewrites the other records, value by value.
+//! The structs of every format are in `migrations/`. Events keep the bytes they were written with,
+//! because the hash chain covers those bytes; readers convert them. A migration step rewrites all
+//! other records, one value at a time.
 
 use super::{
     super::{
@@ -16,21 +16,20 @@ use super::{
     record::{Format, SCAN_PAGE_ENTRIES, Upgrade, damaged, load, load_totals},
 };
 
-/// The format that this program writes.
+/// The format version that this program writes.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// The steps to it: the n-th makes format n + 2 of format n + 1.
+/// The migration steps. Step `n` (from 0) upgrades format `n + 1` to `n + 2`.
 pub const STEPS: &[Step] = &[];
 
-/// Makes one record of the next format from one of the format before, or leaves it (`None`).
+/// Converts one record to the next format, or returns `None` to keep it.
 pub type Step = fn(&Envelope<'_>) -> Result<Option<Payload>, String>;
 
-/// Makes a store ready for a program that writes the format to which `steps` lead: creates it if it
-/// is empty, and carries out the steps that it lacks. Every commit leaves a store from which this
-/// can go on. Returns the totals.
+/// Prepares a store for the format that `steps` lead to: creates the store if it is empty, or runs
+/// the missing steps. After a crash between two commits, a new call continues. Returns the totals.
 ///
 /// # Errors
-/// [`LogError::Refused`] if a newer program wrote the store; the storage's.
+/// [`LogError::Refused`] if a newer program wrote the store; errors of the storage.
 pub fn prepare(storage: &dyn Storage, steps: &[Step]) -> Result<Totals, LogError> {
     let newest = steps.len() as u32 + 1;
     let view = Direct(storage);
@@ -54,7 +53,7 @@ pub fn prepare(storage: &dyn Storage, steps: &[Step]) -> Result<Totals, LogError
     Ok(totals)
 }
 
-/// The sentence with which a store of a newer format is refused.
+/// Returns the message for a store of a newer format.
 pub fn newer_format(version: u32, newest: u32) -> String {
     format!(
         "a newer version of stemma wrote this session log (format {version}; this program knows up \
@@ -107,7 +106,7 @@ fn upgrade(
     }
 }
 
-/// Rewrites the next values and notes how far it got; returns whether that was all.
+/// Upgrades the next page of values and records the progress. Returns true at the end.
 fn upgrade_page(txn: &mut Txn<'_>, to: u32, step: Step) -> Result<bool, LogError> {
     let mut range = KeyRange::all();
     if let Some(upgrade) = load::<Upgrade>(txn, &Key::upgrade())?.filter(|u| u.to == to) {

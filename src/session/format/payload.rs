@@ -1,4 +1,4 @@
-//! Payloads, cut into parts that fit into one value each.
+//! Payloads, and their parts: one value of at most 4 KiB each.
 
 use super::{
     super::{
@@ -9,19 +9,19 @@ use super::{
     record::{damaged, for_each_entry},
 };
 
-/// The bytes of a value before they are cut into parts.
+/// An encoded value before it is cut into parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Payload {
-    /// What the bytes are.
+    /// The kind of the value.
     pub kind: Kind,
-    /// Which frozen struct they are.
+    /// The schema number of the value's struct.
     pub schema: u16,
-    /// The encoded value.
+    /// The encoded bytes.
     pub bytes: Vec<u8>,
 }
 
-/// Cuts a payload into values for consecutive parts, the first of which has number `first`.
-/// `last` says whether the payload ends with these bytes.
+/// Cuts `bytes` into consecutive parts, beginning with part `first`. With `stamp.more`, the payload
+/// continues after the last part.
 pub fn seal_parts(
     stamp: Stamp,
     key_of: impl Fn(u32) -> Key,
@@ -40,22 +40,22 @@ pub fn seal_parts(
     sealed.collect()
 }
 
-/// How many bytes of a payload go into every part but the last.
+/// Returns the payload bytes in every part but the last.
 pub fn part_len_bytes(key_of: impl Fn(u32) -> Key) -> usize {
     codec::payload_room_bytes(key_of(0).as_bytes().len())
 }
 
-/// Puts parts together again.
+/// Reassembles a payload from its parts.
 #[derive(Debug, Default)]
 pub struct Assembly {
     so_far: Option<(Payload, u32)>,
 }
 
 impl Assembly {
-    /// Takes the next part; gives the payload once it is whole.
+    /// Adds the next part. Returns the payload after its last part.
     ///
     /// # Errors
-    /// [`StorageError::Damaged`] if it is not the part that must follow.
+    /// [`StorageError::Damaged`] if this is not the expected part.
     pub fn push(
         &mut self,
         key: &Key,
@@ -88,13 +88,13 @@ impl Assembly {
         Ok(None)
     }
 
-    /// True if no payload is half put together.
+    /// True if no payload is incomplete.
     pub fn is_empty(&self) -> bool {
         self.so_far.is_none()
     }
 }
 
-/// The payload whose parts are all that a range holds.
+/// Loads the payload of a session in `space`, or `None` if there is none.
 ///
 /// # Errors
 /// [`StorageError::Damaged`] if a part is missing or damaged.
@@ -108,7 +108,7 @@ pub fn load_parts(
     let mut part = 0;
     for_each_entry(read, &KeyRange::session(space, id), |key, value| {
         if whole.is_some() || Key::part_of(space, id, part) != *key {
-            return Err(damaged(key, &"a part stands where none should"));
+            return Err(damaged(key, &"an unexpected part"));
         }
         whole = assembly.push(key, part, &value)?;
         part += 1;

@@ -1,4 +1,4 @@
-//! Stored values read and written as what they mean: typed records, and payloads in parts.
+//! Typed records: values that fit into one envelope.
 
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -15,56 +15,57 @@ use super::{
     codec::{self, DecodeError, Kind, Stamp},
 };
 
-/// How many values one scan fetches at most, which bounds the memory that it takes.
+/// The maximum number of values that one scan fetches. This bounds the memory of a scan.
 pub const SCAN_PAGE_ENTRIES: usize = 256;
 
-/// What is known of a stored response, beside its body.
+/// The metadata of a stored response: everything but its body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResponseMeta {
-    /// Stable id of the key that created it.
+    /// Stable id of the API key that created the response.
     pub owner: Option<String>,
     /// Id of the model.
     pub model: String,
     /// Wall time in milliseconds since 1970.
     pub created_at_ms: i64,
-    /// The response that it continues.
+    /// The response that this one continues.
     pub previous: Option<SessionId>,
-    /// A fork of it shares this many events of its session.
+    /// The number of its session's events that a fork of the response shares.
     pub end_events: u64,
-    /// Digest of what led the prompt; a fork needs the same.
-    pub head_digest: [u8; 32],
-    /// True if the tokens are exactly what the items say, so that a fork may continue them.
+    /// SHA-256 of the preamble (instructions, tools, template arguments). A fork needs the same
+    /// preamble.
+    pub preamble_digest: [u8; 32],
+    /// True if the session's tokens represent its items exactly, so that a fork may continue them.
     pub forkable: bool,
-    /// Length of the JSON body.
+    /// Length of the JSON body, in bytes.
     pub body_len_bytes: u64,
     /// SHA-256 of the JSON body.
     pub body_digest: [u8; 32],
-    /// What it counts for in the bound on stored bytes.
+    /// Bytes that the response counts for in the byte limit of retention.
     pub bytes: u64,
 }
 
 impl ResponseMeta {
-    /// The response that a session keeps, if it keeps one.
-    pub fn of(head: &SessionHeader) -> Option<Self> {
-        let kept = head.response.as_ref()?;
+    /// Returns the metadata of the response that a session stores; `None` without one.
+    pub fn of(header: &SessionHeader) -> Option<Self> {
+        let response = header.response.as_ref()?;
         Some(Self {
-            owner: head.owner.clone(),
-            model: head.model.clone(),
-            created_at_ms: head.created_at_ms,
-            previous: head.continues,
-            end_events: kept.end_events,
-            head_digest: kept.head_digest,
-            forkable: kept.forkable,
-            body_len_bytes: kept.body_len_bytes,
-            body_digest: kept.body_digest,
-            bytes: head.bytes,
+            owner: header.owner.clone(),
+            model: header.model.clone(),
+            created_at_ms: header.created_at_ms,
+            previous: header.continues,
+            end_events: response.end_events,
+            preamble_digest: response.head_digest,
+            forkable: response.forkable,
+            body_len_bytes: response.body_len_bytes,
+            body_digest: response.body_digest,
+            bytes: header.bytes,
         })
     }
 }
 
-/// A value that fits into one envelope.
+/// A type that is stored as one value.
 pub trait Record: Serialize + DeserializeOwned {
-    /// What it is.
+    /// The kind in the envelope.
     const KIND: Kind;
 }
 
@@ -85,7 +86,7 @@ records!(
     Upgrade = Upgrade
 );
 
-/// Wraps a record for its key.
+/// Encodes a record for its key.
 pub fn seal_record<T: Record>(key: &Key, record: &T, commit: u64) -> Value {
     let stamp = Stamp {
         kind: T::KIND,
@@ -96,7 +97,7 @@ pub fn seal_record<T: Record>(key: &Key, record: &T, commit: u64) -> Value {
     codec::seal(stamp, key, &codec::encode(record))
 }
 
-/// The record that a value holds.
+/// Decodes the record in a value.
 ///
 /// # Errors
 /// [`StorageError::Damaged`] with the key.
@@ -108,9 +109,11 @@ pub fn open_record<T: Record>(key: &Key, value: &[u8]) -> Result<T, StorageError
     opened.map_err(|damage| damaged(key, &damage))
 }
 
-fn expect(kind: Kind, wanted: Kind, schema: u16) -> Result<(), DecodeError> {
-    if kind != wanted {
-        return Err(DecodeError::Payload(format!("{wanted:?}, but a {kind:?}")));
+fn expect(kind: Kind, expected: Kind, schema: u16) -> Result<(), DecodeError> {
+    if kind != expected {
+        return Err(DecodeError::Payload(format!(
+            "{expected:?}, but a {kind:?}"
+        )));
     }
     if schema != 1 {
         return Err(DecodeError::Unknown(format!("schema {schema} of {kind:?}")));
@@ -118,22 +121,22 @@ fn expect(kind: Kind, wanted: Kind, schema: u16) -> Result<(), DecodeError> {
     Ok(())
 }
 
-/// An error that names the key.
+/// Returns a [`StorageError::Damaged`] that names the key.
 pub fn damaged(key: &Key, what: &dyn std::fmt::Display) -> StorageError {
     StorageError::Damaged(format!("at {key:?}, {what}"))
 }
 
-/// The record under a key.
+/// Loads the record under a key, or `None`.
 ///
 /// # Errors
-/// The storage's, and [`StorageError::Damaged`] if what is there is no such record.
+/// Errors of the storage, and [`StorageError::Damaged`] if the value is not such a record.
 pub fn load<T: Record>(read: &impl ReadStore, key: &Key) -> Result<Option<T>, StorageError> {
     read.get(key)?
         .map(|value| open_record(key, &value))
         .transpose()
 }
 
-/// The head of a session, whether its turn has ended or is in flight.
+/// Loads the header of a session, whether its turn has ended or is in flight.
 ///
 /// # Errors
 /// As [`load`].
@@ -142,15 +145,15 @@ pub fn load_session(
     id: SessionId,
 ) -> Result<Option<SessionHeader>, StorageError> {
     match load(read, &Key::header(id))? {
-        Some(head) => Ok(Some(head)),
+        Some(header) => Ok(Some(header)),
         None => load(read, &Key::open_header(id)),
     }
 }
 
-/// Calls `each` for the entries of a range, fetching them in pages.
+/// Calls `each` for the entries of a range, fetched in pages of [`SCAN_PAGE_ENTRIES`].
 ///
 /// # Errors
-/// The storage's, and whatever `each` returns.
+/// Errors of the storage, and the first error of `each`.
 pub fn for_each_entry(
     read: &impl ReadStore,
     range: &KeyRange,
@@ -171,10 +174,10 @@ pub fn for_each_entry(
     }
 }
 
-/// The totals of a store that has a format.
+/// Loads the totals of a store that has a format record.
 ///
 /// # Errors
-/// [`LogError::Corrupt`] if there are none.
+/// [`LogError::Corrupt`] if the totals are missing.
 pub fn load_totals(read: &impl ReadStore) -> Result<Totals, LogError> {
     let key = Key::totals();
     Ok(load(read, &key)?.ok_or_else(|| damaged(&key, &"the totals are missing"))?)

@@ -1,4 +1,4 @@
-//! Reads the events of a session.
+//! Loads the events of a session.
 
 use super::{
     super::{
@@ -11,24 +11,24 @@ use super::{
     record::{damaged, for_each_entry},
 };
 
-/// The first `count` events of a session's own, as stored.
+/// Loads the first `count` events of a session, encoded.
 ///
 /// # Errors
-/// [`StorageError::Damaged`] if one is missing or damaged.
+/// [`StorageError::Damaged`] if an event is missing or damaged.
 pub fn load_event_payloads(
     read: &impl ReadStore,
     id: SessionId,
     count: u64,
 ) -> Result<Vec<Payload>, StorageError> {
-    Ok(load_packs(read, id, count)?.0)
+    Ok(load_event_batches(read, id, count)?.0)
 }
 
-/// As [`load_event_payloads`], with the number of the event from which the last of them are kept
-/// together and whether others follow there.
+/// Loads the first `count` events of a session, encoded. Also returns the number of the first event
+/// in the last batch, and true if that batch has further events.
 ///
 /// # Errors
 /// As [`load_event_payloads`].
-pub fn load_packs(
+pub fn load_event_batches(
     read: &impl ReadStore,
     id: SessionId,
     count: u64,
@@ -41,7 +41,7 @@ pub fn load_packs(
     for_each_entry(read, &range, |key, value| {
         let (seq, part) = key
             .event_part()
-            .ok_or_else(|| damaged(key, &"it is no event's key"))?;
+            .ok_or_else(|| damaged(key, &"not an event's key"))?;
         if assembly.is_empty() {
             first = payloads.len() as u64;
         }
@@ -49,8 +49,8 @@ pub fn load_packs(
             let missing = format!("event {} is missing before it", payloads.len());
             return Err(damaged(key, &missing));
         }
-        if let Some(packed) = assembly.push(key, part, &value)? {
-            payloads.extend(event_batch::unpack(&packed).map_err(|damage| damaged(key, &damage))?);
+        if let Some(batch) = assembly.push(key, part, &value)? {
+            payloads.extend(event_batch::decode(&batch).map_err(|damage| damaged(key, &damage))?);
         }
         Ok(())
     })?;
@@ -66,10 +66,10 @@ pub fn load_packs(
     Ok((payloads, first, found > count))
 }
 
-/// The first `count` events of a session's own.
+/// Loads the first `count` events of a session.
 ///
 /// # Errors
-/// [`StorageError::Damaged`] if one is missing or damaged.
+/// [`StorageError::Damaged`] if an event is missing or damaged.
 pub fn load_events(
     read: &impl ReadStore,
     id: SessionId,

@@ -1,15 +1,15 @@
-//! The id of a session.
+//! Ids of sessions.
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-/// Identifies a session and, as every turn has a session of its own, the response it may store.
+/// The id of a session, and of the response that its turn may store.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SessionId(pub [u8; 16]);
 
 impl SessionId {
-    /// The id made of these bits.
+    /// Returns the id with these bits.
     pub fn from_bits(bits: u128) -> Self {
         Self(bits.to_be_bytes())
     }
@@ -52,7 +52,7 @@ fn hex_digit(digit: u8) -> Result<u8, NotAnId> {
     }
 }
 
-/// A text is not 32 lower-case hexadecimal digits.
+/// The text is not 32 lower-case hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an id is 32 lower-case hexadecimal digits")]
 pub struct NotAnId;

@@ -10,45 +10,46 @@ use smallvec::SmallVec;
 
 use super::id::SessionId;
 
-/// What a stored value is about: the first byte of its key.
+/// A key space: the first byte of a key. The byte values are on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Space {
     /// Parts of a response's JSON body.
     Body = b'b',
-    /// Edges from a session to those that continue or share it.
+    /// Edges from a session to the sessions that continue it or share its events.
     Edge = b'c',
-    /// Parts of a session's events.
+    /// Parts of a session's event batches.
     Event = b'e',
-    /// Parts of a session's flattened tokens.
+    /// Parts of a session's flattened prefix (the tokens of its ancestors).
     FlattenedPrefix = b'f',
-    /// Visible responses in log order.
+    /// Index of visible responses, by ordinal.
     ResponseIndex = b'l',
-    /// The store's own records.
+    /// The store's own records: format, totals, upgrade progress.
     Meta = b'm',
-    /// Heads of sessions whose turn is in flight.
+    /// Headers of sessions whose turn is in flight.
     OpenHeader = b'n',
-    /// Visible responses by owner, for those that have one, in log order.
+    /// Index of visible responses by owner, newest first. Responses without an owner are not in it.
     OwnerIndex = b'o',
-    /// Heads of sessions whose turn has ended.
+    /// Headers of sessions whose turn has ended.
     Header = b's',
-    /// Sessions without a stored response, in log order.
+    /// Index of sessions without a stored response, by ordinal.
     UnstoredIndex = b'u',
-    /// Sessions whose events may have to go.
+    /// GC marks: sessions that GC must visit.
     GcMark = b'w',
 }
 
-/// How a child depends on its parent.
+/// The kind of an edge: how a child depends on its parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum EdgeKind {
-    /// The child's response continues the parent's: it needs the parent's items and events.
+    /// The child's response continues the parent's response. The child needs the parent's items and
+    /// events.
     Continues = 0,
-    /// The child only shares the parent's events.
+    /// The child shares the parent's events only.
     Shares = 1,
 }
 
-/// No key is longer, in bytes.
+/// The maximum length of a key, in bytes.
 pub const KEY_LEN_MAX_BYTES: usize = 40;
 
 /// The key of one stored value.
@@ -56,7 +57,7 @@ pub const KEY_LEN_MAX_BYTES: usize = 40;
 pub struct Key(SmallVec<[u8; KEY_LEN_MAX_BYTES]>);
 
 impl Key {
-    /// Takes a key read back from a storage.
+    /// Wraps the bytes of a key that was read from a storage.
     pub fn from_bytes(bytes: &[u8]) -> Self {
         Self(SmallVec::from_slice(bytes))
     }
@@ -69,22 +70,22 @@ impl Key {
         Self(bytes)
     }
 
-    /// The record of format version and identity.
+    /// Returns the key of the record with format version and store id.
     pub fn format() -> Self {
         Self::new(Space::Meta, &[b"format"])
     }
 
-    /// The totals as of the last commit.
+    /// Returns the key of the totals as of the last commit.
     pub fn totals() -> Self {
         Self::new(Space::Meta, &[b"totals"])
     }
 
-    /// Where an interrupted upgrade goes on.
+    /// Returns the key of the progress record of an interrupted upgrade.
     pub fn upgrade() -> Self {
         Self::new(Space::Meta, &[b"upgrade"])
     }
 
-    /// One part of events that are kept together, the first of which has number `seq`.
+    /// Returns the key of one part of an event batch whose first event has number `seq`.
     pub fn event(id: SessionId, seq: u64, part: u32) -> Self {
         Self::new(
             Space::Event,
@@ -92,47 +93,47 @@ impl Key {
         )
     }
 
-    /// One part of a response's body.
+    /// Returns the key of one part of a response's body.
     pub fn body(id: SessionId, part: u32) -> Self {
         Self::part_of(Space::Body, id, part)
     }
 
-    /// One part of a session's flattened tokens.
+    /// Returns the key of one part of a session's flattened prefix.
     pub fn flattened_prefix(id: SessionId, part: u32) -> Self {
         Self::part_of(Space::FlattenedPrefix, id, part)
     }
 
-    /// One part in a space that holds one payload for each session.
+    /// Returns the key of one part in a space with one payload for each session.
     pub fn part_of(space: Space, id: SessionId, part: u32) -> Self {
         Self::new(space, &[&id.0, &part.to_be_bytes()])
     }
 
-    /// The head of a session whose turn has ended.
+    /// Returns the key of the header of a session whose turn has ended.
     pub fn header(id: SessionId) -> Self {
         Self::new(Space::Header, &[&id.0])
     }
 
-    /// The head of a session whose turn is in flight.
+    /// Returns the key of the header of a session whose turn is in flight.
     pub fn open_header(id: SessionId) -> Self {
         Self::new(Space::OpenHeader, &[&id.0])
     }
 
-    /// The mark of a session that has to be looked at by the purge.
+    /// Returns the key of a session's GC mark.
     pub fn gc_mark(id: SessionId) -> Self {
         Self::new(Space::GcMark, &[&id.0])
     }
 
-    /// An edge from a session to one that depends on it.
+    /// Returns the key of an edge from `parent` to a session that depends on it.
     pub fn edge(parent: SessionId, kind: EdgeKind, child: SessionId) -> Self {
         Self::new(Space::Edge, &[&parent.0, &[kind as u8], &child.0])
     }
 
-    /// A visible response at its place in the log.
+    /// Returns the key of a visible response in the log-wide index.
     pub fn response_index(ordinal: u64) -> Self {
         Self::new(Space::ResponseIndex, &[&ordinal.to_be_bytes()])
     }
 
-    /// A visible response at its place among its owner's; the newest comes first.
+    /// Returns the key of a visible response in its owner's index. Newer responses sort first.
     pub fn owner_index(owner: &str, ordinal: u64) -> Self {
         Self::new(
             Space::OwnerIndex,
@@ -140,24 +141,24 @@ impl Key {
         )
     }
 
-    /// A session without a stored response at its place in the log.
+    /// Returns the key of a session without a stored response in its index.
     pub fn unstored_index(ordinal: u64) -> Self {
         Self::new(Space::UnstoredIndex, &[&ordinal.to_be_bytes()])
     }
 
-    /// The smallest key that is greater than this one.
+    /// Returns the smallest key that is greater than this one.
     pub(super) fn successor(&self) -> Self {
         let mut next = self.clone();
         next.0.push(0);
         next
     }
 
-    /// The bytes, in whose order a storage sorts.
+    /// Returns the bytes. A storage sorts keys by these bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// What the value is about, unless the key is none of ours.
+    /// Returns the key space, or `None` if the key is not one of the session log.
     pub fn space(&self) -> Option<Space> {
         use Space::*;
         [
@@ -177,7 +178,7 @@ impl Key {
         .find(|space| self.0.first() == Some(&(*space as u8)))
     }
 
-    /// The session that the key belongs to: the parent, for an edge.
+    /// Returns the session of the key (the parent, for an edge); `None` if the key has no session.
     pub fn session(&self) -> Option<SessionId> {
         let named = match self.space()? {
             Space::ResponseIndex | Space::Meta | Space::OwnerIndex | Space::UnstoredIndex => {
@@ -188,14 +189,14 @@ impl Key {
         named.try_into().ok().map(SessionId)
     }
 
-    /// The number of the first event and the part, for a key of [`Space::Event`].
+    /// Returns the number of the first event and the part, for a key of [`Space::Event`].
     pub fn event_part(&self) -> Option<(u64, u32)> {
         let seq = self.0.get(17..25)?.try_into().ok()?;
         let part = self.0.get(25..29)?.try_into().ok()?;
         Some((u64::from_be_bytes(seq), u32::from_be_bytes(part)))
     }
 
-    /// The bond and the child, for a key of [`Space::Edge`].
+    /// Returns the edge kind and the child, for a key of [`Space::Edge`].
     pub fn edge_child(&self) -> Option<(EdgeKind, SessionId)> {
         let kind = match self.0.get(17)? {
             0 => EdgeKind::Continues,
@@ -205,7 +206,7 @@ impl Key {
         Some((kind, SessionId(self.0.get(18..34)?.try_into().ok()?)))
     }
 
-    /// The place in the log, for a key that ends with one.
+    /// Returns the ordinal, for a key of an index.
     pub fn ordinal(&self) -> Option<u64> {
         let tail = self.0.len().checked_sub(8)?;
         let number = u64::from_be_bytes(self.0.get(tail..)?.try_into().ok()?);
@@ -228,7 +229,8 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Owners have names of any length; a key holds a digest of them.
+/// Returns the first 16 bytes of the SHA-256 of an owner's name. Names have any length; keys are
+/// bounded.
 pub(super) fn owner_digest(owner: &str) -> [u8; 16] {
     let mut digest = [0; 16];
     digest.copy_from_slice(&Sha256::digest(owner.as_bytes())[..16]);

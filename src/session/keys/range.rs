@@ -5,12 +5,12 @@ use super::{
     key::{EdgeKind, Key, Space, owner_digest},
 };
 
-/// A range of keys, from its first key up to but without its end.
+/// A half-open range of keys: `start` is included, `end` is not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyRange {
-    /// The first key that may be in the range.
+    /// The lower bound, included.
     pub start: Key,
-    /// The first key after the range.
+    /// The upper bound, not included.
     pub end: Key,
 }
 
@@ -29,7 +29,7 @@ impl KeyRange {
         }
     }
 
-    /// Every key there is.
+    /// Returns the range of all keys.
     pub fn all() -> Self {
         Self {
             start: Key::from_bytes(&[]),
@@ -37,17 +37,17 @@ impl KeyRange {
         }
     }
 
-    /// All keys of one space.
+    /// Returns the range of one key space.
     pub fn space(space: Space) -> Self {
         Self::prefix(&[space as u8])
     }
 
-    /// All keys of one session in a space whose keys begin with a session.
+    /// Returns the keys of one session in a space whose keys begin with a session id.
     pub fn session(space: Space, id: SessionId) -> Self {
         Self::prefix(Key::new(space, &[&id.0]).as_bytes())
     }
 
-    /// The places that a stretch of the log has, from ordinal `from` up to but without `to`.
+    /// Returns the response index from ordinal `from` up to, but not including, `to`.
     pub fn response_index(from: u64, to: u64) -> Self {
         Self {
             start: Key::response_index(from),
@@ -55,12 +55,12 @@ impl KeyRange {
         }
     }
 
-    /// The parts of the events that are kept together from number `seq` on.
+    /// Returns the parts of the event batch whose first event has number `seq`.
     pub fn event_batch(id: SessionId, seq: u64) -> Self {
         Self::prefix(Key::new(Space::Event, &[&id.0, &seq.to_be_bytes()]).as_bytes())
     }
 
-    /// The events of a session that are kept from number `seq` on.
+    /// Returns the event batches of a session that begin at event `seq` or later.
     pub fn events_from(id: SessionId, seq: u64) -> Self {
         let whole = Self::session(Space::Event, id);
         Self {
@@ -69,24 +69,24 @@ impl KeyRange {
         }
     }
 
-    /// The edges of one kind that leave a session.
+    /// Returns the edges of one kind that leave a session.
     pub fn edges(parent: SessionId, kind: EdgeKind) -> Self {
         Self::prefix(Key::new(Space::Edge, &[&parent.0, &[kind as u8]]).as_bytes())
     }
 
-    /// The listing of one owner.
+    /// Returns the index entries of one owner.
     pub fn owner_index(owner: &str) -> Self {
         Self::prefix(Key::new(Space::OwnerIndex, &[&owner_digest(owner)]).as_bytes())
     }
 
-    /// What of this range comes after `key`.
+    /// Returns the rest of this range after `key`.
     #[must_use]
     pub fn after(mut self, key: &Key) -> Self {
         self.start = self.start.max(key.successor());
         self
     }
 
-    /// True if the range holds this key.
+    /// True if the range contains `key`.
     pub fn contains(&self, key: &Key) -> bool {
         *key >= self.start && *key < self.end
     }

@@ -1,4 +1,4 @@
-//! Where the committer's commands wait, with the three ways to take one.
+//! The committer's command queue: a tokio channel, received on a plain thread.
 
 use std::{
     io,
@@ -11,13 +11,13 @@ use tokio::{
     time::timeout,
 };
 
-/// The receiving end of a queue, for a thread.
+/// The receiving end of the queue.
 pub(super) struct CommandQueue<T> {
     queue: mpsc::Receiver<T>,
     runtime: Runtime,
 }
 
-/// Every sender is gone.
+/// All senders are gone.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Disconnected;
 
@@ -29,12 +29,12 @@ impl<T> CommandQueue<T> {
         Ok(Self { queue, runtime })
     }
 
-    /// Waits for the next.
+    /// Waits for the next command.
     pub(super) fn wait(&mut self) -> Result<T, Disconnected> {
         self.queue.blocking_recv().ok_or(Disconnected)
     }
 
-    /// What is there now, if anything.
+    /// Returns the next command, or `None` if the queue is empty.
     pub(super) fn poll(&mut self) -> Result<Option<T>, Disconnected> {
         match self.queue.try_recv() {
             Ok(next) => Ok(Some(next)),
@@ -43,9 +43,9 @@ impl<T> CommandQueue<T> {
         }
     }
 
-    /// Waits for the next until a moment; `None` if none came.
-    pub(super) fn wait_until(&mut self, moment: Instant) -> Option<T> {
-        let left = moment.saturating_duration_since(Instant::now());
+    /// Waits for the next command until `deadline`; `None` on timeout.
+    pub(super) fn wait_until(&mut self, deadline: Instant) -> Option<T> {
+        let left = deadline.saturating_duration_since(Instant::now());
         if left < Duration::from_millis(1) {
             return self.queue.try_recv().ok();
         }
@@ -62,21 +62,21 @@ mod tests {
     #[test]
     fn commands_are_waited_for_until_the_moment_and_no_longer() {
         let (send, receive) = mpsc::channel(2);
-        let mut mailbox = CommandQueue::new(receive).unwrap();
-        assert_eq!(mailbox.poll(), Ok(None));
+        let mut queue = CommandQueue::new(receive).unwrap();
+        assert_eq!(queue.poll(), Ok(None));
         let begun = Instant::now();
-        assert_eq!(mailbox.wait_until(begun + Duration::from_millis(30)), None);
+        assert_eq!(queue.wait_until(begun + Duration::from_millis(30)), None);
         assert!(begun.elapsed() >= Duration::from_millis(29));
         let sender = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(20));
             send.blocking_send(7).unwrap();
         });
         let far = Instant::now() + Duration::from_secs(60);
-        assert_eq!(mailbox.wait_until(far), Some(7));
+        assert_eq!(queue.wait_until(far), Some(7));
         sender.join().unwrap();
-        assert_eq!(mailbox.wait_until(far), None);
+        assert_eq!(queue.wait_until(far), None);
         assert_eq!(
-            (mailbox.poll(), mailbox.wait()),
+            (queue.poll(), queue.wait()),
             (Err(Disconnected), Err(Disconnected))
         );
     }

@@ -1,4 +1,5 @@
-//! The one thread that writes: drains all that waits into one batch, makes it durable, then answers.
+//! The committer: the only thread that writes. It groups queued commands into one commit, syncs it,
+//! then replies.
 
 use std::{
     collections::HashMap,
@@ -9,80 +10,42 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::sync::oneshot;
-
-use super::{LogOptions, command_queue::CommandQueue, read::Access};
+use super::{
+    LogOptions,
+    command::{Command, Reply},
+    command_queue::CommandQueue,
+    read::Access,
+};
 use crate::session::{
     error::LogError,
-    format::{
-        event_batch::EventBatch,
-        payload::Payload,
-        record::{SessionHeader, SessionState, load, load_totals},
-    },
+    format::record::{SessionHeader, SessionState, load, load_totals},
     keys::{Key, KeyRange, SessionId, Space},
     ops::{
         gc,
-        lifecycle::{self, NewSession, SessionClose, StagedPayload, Target},
+        lifecycle::{self, SessionClose},
         retention,
     },
     store::{Direct, ReadStore, Storage, StorageError, Totals},
     txn::{Txn, durable_view::DurableView},
 };
 
-/// A commit takes no further command once it has this many bytes.
+/// A commit takes no further command at this size, in bytes.
 const BATCH_LEN_BYTES: usize = 1 << 20;
-/// How long commands that nobody waits for may wait for others to share a commit with.
+/// The group commit delay. Commands that no caller waits for wait this long for others to share
+/// their commit.
 const GROUP_COMMIT_DELAY: Duration = Duration::from_millis(50);
-/// How many values one commit removes for purges, so that turns need not wait for a large one.
+/// The maximum number of values that GC removes in one commit, so that turns do not wait for a
+/// large deletion.
 const REMOVALS_PER_COMMIT: usize = 2_000;
-/// How many responses one commit drops to keep the bounds.
-const DROPS_PER_COMMIT: usize = 64;
+/// The maximum number of responses and sessions that retention deletes in one commit.
+const EXPIRIES_PER_COMMIT: usize = 64;
 
-pub(super) type Reply = oneshot::Sender<Result<(), LogError>>;
-
-/// What the committer is asked to do.
-pub(super) enum Command {
-    /// Begin a session; answered as soon as its edges are registered.
-    Begin { opening: NewSession, reply: Reply },
-    /// Append events to a session in flight.
-    Append { id: SessionId, events: EventBatch },
-    /// Write a slice of a large payload ahead of its last piece.
-    Stage {
-        id: SessionId,
-        target: Target,
-        slice: Payload,
-        first_part: u32,
-    },
-    /// Store the flattened tokens of a session's ancestors.
-    Flatten { id: SessionId, piece: StagedPayload },
-    /// End a turn; answered once durable. Nobody may wait.
-    End {
-        id: SessionId,
-        closing: SessionClose,
-        reply: Option<Reply>,
-    },
-    /// Delete a response; answered once durable.
-    Delete {
-        access: Access,
-        id: SessionId,
-        reply: Reply,
-    },
-    /// Drop what has outlived its time; answered once durable.
-    Sweep { now_ms: i64, reply: Reply },
-    /// Answered at once, if the store takes writes.
-    Probe { reply: Reply },
-    /// Answered once nothing is left to erase or drop.
-    Settle { reply: Reply },
-    /// Close the store; answered once that is done.
-    Close { reply: Reply },
-}
-
-/// Whether the store takes writes.
+/// The writability of the store.
 enum Health {
     Good,
-    /// The disk was full at this time.
+    /// The disk was full at this time. Recoverable.
     Full(Instant, String),
-    /// For the rest of this process.
+    /// Writes fail until the process restarts.
     Failed(String),
 }
 
@@ -92,33 +55,33 @@ pub(super) struct Committer {
     options: LogOptions,
     totals: Totals,
     health: Health,
-    /// Whether the store is known not to take writes, for those who begin turns.
+    /// True if writes fail now; read by callers that begin turns.
     failing: Arc<AtomicBool>,
-    /// The time as last told; bounds on age go by it.
+    /// The latest time from a command. Retention uses it.
     now_ms: Option<i64>,
-    /// True if there is something to erase or drop without being asked.
-    work_left: bool,
-    settling: Vec<Reply>,
-    /// Turns in flight that the commit under way is about.
-    touched: Vec<SessionId>,
-    /// Turns in flight of which something could not be stored, and why.
-    broken: HashMap<SessionId, LogError>,
+    /// True if GC or retention may have work left.
+    gc_pending: bool,
+    gc_waiters: Vec<Reply>,
+    /// The turns in flight that the current commit changes.
+    turns_in_commit: Vec<SessionId>,
+    /// The turns in flight with a failed write, and the error.
+    failed_turns: HashMap<SessionId, LogError>,
 }
 
-/// Who is told of a command's result, and when.
+/// The receiver of a command's result, and the time of the reply.
 enum ReplyAt {
     Now(Reply),
-    OnceDurable(Reply),
-    OnceSettled(Reply),
-    /// Whoever ends this turn.
-    AtTheEnd(SessionId),
-    /// What was asked for could not be done, as the turn lacks a part for this reason.
+    AfterCommit(Reply),
+    AfterGc(Reply),
+    /// No reply of its own: an error fails the end of this turn.
+    WithTurnEnd(SessionId),
+    /// The turn lacks a write for this reason; reply with it after the commit.
     Incomplete(Reply, LogError),
-    Nobody,
+    Never,
 }
 
-/// Answers that wait for a commit.
-type Answers = Vec<(Reply, Result<(), LogError>)>;
+/// Replies that wait for the commit.
+type PendingReplies = Vec<(Reply, Result<(), LogError>)>;
 
 impl Committer {
     pub(super) fn new(
@@ -135,14 +98,14 @@ impl Committer {
             health: Health::Good,
             failing: Arc::default(),
             now_ms: None,
-            work_left: true,
-            settling: Vec::new(),
-            touched: Vec::new(),
-            broken: HashMap::new(),
+            gc_pending: true,
+            gc_waiters: Vec::new(),
+            turns_in_commit: Vec::new(),
+            failed_turns: HashMap::new(),
         }
     }
 
-    /// Whether the store is known not to take writes; changes with it.
+    /// Returns a flag that is true while writes fail.
     pub(super) fn failing(&self) -> Arc<AtomicBool> {
         self.failing.clone()
     }
@@ -163,79 +126,79 @@ impl Committer {
             };
             let id = key
                 .session()
-                .ok_or_else(|| LogError::Corrupt(format!("{key:?} names no session")))?;
+                .ok_or_else(|| LogError::Corrupt(format!("{key:?} contains no session id")))?;
             lifecycle::close_interrupted(&mut txn, id, REMOVALS_PER_COMMIT)?;
             self.commit(txn)?;
         }
     }
 
-    pub(super) fn run(mut self, mut mailbox: CommandQueue<Command>) {
+    pub(super) fn run(mut self, mut queue: CommandQueue<Command>) {
         loop {
-            let first = if self.work_left {
-                mailbox.poll()
+            let first = if self.gc_pending {
+                queue.poll()
             } else {
-                mailbox.wait().map(Some)
+                queue.wait().map(Some)
             };
             let Ok(first) = first else { break };
-            if let Some(reply) = self.round(first, &mut mailbox) {
+            if let Some(reply) = self.run_commit(first, &mut queue) {
                 let closed = self.storage.close().map_err(LogError::from);
                 let _ = reply.send(closed);
                 return;
             }
         }
         if let Err(error) = self.storage.close() {
-            tracing::error!(%error, "closing the session log");
+            tracing::error!(%error, "session log close failed");
         }
     }
 
-    /// One commit for everything that waits. Returns who asked for the store to be closed.
-    fn round(
+    /// Runs one group commit of all queued commands. Returns the reply of a close command.
+    fn run_commit(
         &mut self,
         first: Option<Command>,
-        mailbox: &mut CommandQueue<Command>,
+        queue: &mut CommandQueue<Command>,
     ) -> Option<Reply> {
         let writable = self.ensure_writable();
         let storage = self.storage.clone();
         let mut txn = Txn::begin(&*storage, self.totals);
-        let mut answers = Answers::new();
-        let linger_until = Instant::now() + GROUP_COMMIT_DELAY;
-        let mut closing = None;
-        let mut taken = 0;
+        let mut replies = PendingReplies::new();
+        let deadline = Instant::now() + GROUP_COMMIT_DELAY;
+        let mut close = None;
+        let mut count = 0;
         let mut next = first;
         while let Some(command) = next {
             match (command, &writable) {
                 (Command::Close { reply }, _) => {
-                    closing = Some(reply);
+                    close = Some(reply);
                     break;
                 }
-                (command, Ok(())) => self.apply(&mut txn, command, &mut answers),
+                (command, Ok(())) => self.apply(&mut txn, command, &mut replies),
                 (command, Err(error)) => self.refuse(command, error),
             }
-            taken += 1;
-            let full = txn.len_bytes() >= BATCH_LEN_BYTES || taken >= super::QUEUE_LEN_MAX;
-            let waited_for = !answers.is_empty() || !self.settling.is_empty() || self.work_left;
-            // Each refusal asks anew whether the store is back.
+            count += 1;
+            let full = txn.len_bytes() >= BATCH_LEN_BYTES || count >= super::QUEUE_LEN_MAX;
+            let reply_waits = !replies.is_empty() || !self.gc_waiters.is_empty() || self.gc_pending;
+            // After a refusal, return to `ensure_writable` before the next command.
             next = if full || writable.is_err() {
                 None
-            } else if waited_for {
-                mailbox.poll().ok().flatten()
+            } else if reply_waits {
+                queue.poll().ok().flatten()
             } else {
-                mailbox.wait_until(linger_until)
+                queue.wait_until(deadline)
             };
         }
         match writable {
-            Ok(()) => self.work_and_commit(txn, answers),
-            Err(error) => self.give_up_work(&error),
+            Ok(()) => self.gc_and_commit(txn, replies),
+            Err(error) => self.skip_gc(&error),
         }
-        closing
+        close
     }
 
-    fn work_and_commit(&mut self, mut txn: Txn<'_>, answers: Answers) {
+    fn gc_and_commit(&mut self, mut txn: Txn<'_>, replies: PendingReplies) {
         let savepoint = txn.savepoint();
-        self.work_left = match self.work(&mut txn) {
+        self.gc_pending = match self.run_gc(&mut txn) {
             Ok(left) => left,
             Err(error) => {
-                tracing::error!(%error, "erasing deleted responses");
+                tracing::error!(%error, "garbage collection failed");
                 txn.roll_back(&savepoint);
                 false
             }
@@ -245,71 +208,68 @@ impl Committer {
         } else {
             self.commit(txn)
         };
-        for (reply, result) in answers {
+        for (reply, result) in replies {
             let _ = reply.send(committed.clone().and(result));
         }
         match committed {
-            Ok(()) if self.work_left => {}
-            outcome => self.answer_settling(&outcome),
+            Ok(()) if self.gc_pending => {}
+            outcome => self.answer_gc_waiters(&outcome),
         }
     }
 
-    fn give_up_work(&mut self, error: &LogError) {
-        self.work_left = false;
-        self.answer_settling(&Err(error.clone()));
+    fn skip_gc(&mut self, error: &LogError) {
+        self.gc_pending = false;
+        self.answer_gc_waiters(&Err(error.clone()));
     }
 
-    fn answer_settling(&mut self, outcome: &Result<(), LogError>) {
-        for reply in self.settling.drain(..) {
+    fn answer_gc_waiters(&mut self, outcome: &Result<(), LogError>) {
+        for reply in self.gc_waiters.drain(..) {
             let _ = reply.send(outcome.clone());
         }
     }
 
-    /// Erases and drops a bounded amount; returns whether more is left.
-    fn work(&mut self, txn: &mut Txn<'_>) -> Result<bool, LogError> {
-        let more_to_drop = match self.now_ms {
+    /// Runs retention and GC for one commit. Returns true if work is left.
+    fn run_gc(&mut self, txn: &mut Txn<'_>) -> Result<bool, LogError> {
+        let more_to_expire = match self.now_ms {
             Some(now_ms) => {
-                retention::enforce(txn, &self.options.bounds, now_ms, DROPS_PER_COMMIT)?
+                retention::enforce(txn, &self.options.retention, now_ms, EXPIRIES_PER_COMMIT)?
             }
             None => false,
         };
-        Ok(gc::work(txn, REMOVALS_PER_COMMIT)? || more_to_drop)
+        Ok(gc::run(txn, REMOVALS_PER_COMMIT)? || more_to_expire)
     }
 
-    fn apply(&mut self, txn: &mut Txn<'_>, command: Command, answers: &mut Answers) {
+    fn apply(&mut self, txn: &mut Txn<'_>, command: Command, replies: &mut PendingReplies) {
         let savepoint = txn.savepoint();
-        let (result, when) = self.carry_out(txn, command);
+        let (result, when) = self.execute(txn, command);
         if result.is_err() {
             txn.roll_back(&savepoint);
         }
         match when {
             ReplyAt::Now(reply) => drop(reply.send(result)),
-            ReplyAt::OnceDurable(reply) => answers.push((reply, result)),
-            ReplyAt::OnceSettled(reply) => self.settling.push(reply),
-            ReplyAt::AtTheEnd(id) => {
-                self.touched.push(id);
+            ReplyAt::AfterCommit(reply) => replies.push((reply, result)),
+            ReplyAt::AfterGc(reply) => self.gc_waiters.push(reply),
+            ReplyAt::WithTurnEnd(id) => {
+                self.turns_in_commit.push(id);
                 if let Err(error) = result {
-                    self.broken.entry(id).or_insert(error);
+                    self.failed_turns.entry(id).or_insert(error);
                 }
             }
-            ReplyAt::Incomplete(reply, why) => answers.push((reply, Err(why))),
-            ReplyAt::Nobody => {}
+            ReplyAt::Incomplete(reply, why) => replies.push((reply, Err(why))),
+            ReplyAt::Never => {}
         }
     }
 
-    fn carry_out(
-        &mut self,
-        txn: &mut Txn<'_>,
-        command: Command,
-    ) -> (Result<(), LogError>, ReplyAt) {
+    fn execute(&mut self, txn: &mut Txn<'_>, command: Command) -> (Result<(), LogError>, ReplyAt) {
         match command {
-            Command::Begin { opening, reply } => {
-                self.touched.push(opening.id);
-                (lifecycle::open(txn, &opening), ReplyAt::Now(reply))
+            Command::Begin { session, reply } => {
+                self.turns_in_commit.push(session.id);
+                (lifecycle::open(txn, &session), ReplyAt::Now(reply))
             }
-            Command::Append { id, events } => {
-                (lifecycle::append(txn, id, &events), ReplyAt::AtTheEnd(id))
-            }
+            Command::Append { id, events } => (
+                lifecycle::append(txn, id, &events),
+                ReplyAt::WithTurnEnd(id),
+            ),
             Command::Stage {
                 id,
                 target,
@@ -317,62 +277,64 @@ impl Committer {
                 first_part,
             } => (
                 lifecycle::stage(txn, id, target, &slice, first_part),
-                ReplyAt::AtTheEnd(id),
+                ReplyAt::WithTurnEnd(id),
             ),
-            Command::Flatten { id, piece } => {
-                (lifecycle::flatten(txn, id, &piece), ReplyAt::AtTheEnd(id))
-            }
-            Command::End { id, closing, reply } => self.end(txn, id, &closing, reply),
+            Command::FlattenedPrefix { id, prefix } => (
+                lifecycle::write_flattened_prefix(txn, id, &prefix),
+                ReplyAt::WithTurnEnd(id),
+            ),
+            Command::End { id, close, reply } => self.end(txn, id, &close, reply),
             Command::Delete { access, id, reply } => {
-                (delete(txn, &access, id), ReplyAt::OnceDurable(reply))
+                (delete(txn, &access, id), ReplyAt::AfterCommit(reply))
             }
             Command::Sweep { now_ms, reply } => {
                 self.now_ms = Some(now_ms);
-                (Ok(()), ReplyAt::OnceDurable(reply))
+                (Ok(()), ReplyAt::AfterCommit(reply))
             }
             Command::Probe { reply } => (Ok(()), ReplyAt::Now(reply)),
-            Command::Settle { reply } | Command::Close { reply } => {
-                (Ok(()), ReplyAt::OnceSettled(reply))
+            Command::WaitForGc { reply } | Command::Close { reply } => {
+                (Ok(()), ReplyAt::AfterGc(reply))
             }
         }
     }
 
-    /// Ends a turn. If something of it is missing, it is closed as one that was cut off.
+    /// Ends a turn. A turn with a failed write is closed as interrupted.
     fn end(
         &mut self,
         txn: &mut Txn<'_>,
         id: SessionId,
-        closing: &SessionClose,
+        close: &SessionClose,
         reply: Option<Reply>,
     ) -> (Result<(), LogError>, ReplyAt) {
-        self.now_ms = Some(closing.closed_at_ms);
-        let Some(why) = self.broken.remove(&id) else {
-            let answer = reply.map_or(ReplyAt::Nobody, ReplyAt::OnceDurable);
-            return (lifecycle::close(txn, id, closing), answer);
+        self.now_ms = Some(close.closed_at_ms);
+        let Some(why) = self.failed_turns.remove(&id) else {
+            let reply_at = reply.map_or(ReplyAt::Never, ReplyAt::AfterCommit);
+            return (lifecycle::close(txn, id, close), reply_at);
         };
-        let cut_off = lifecycle::close_interrupted(txn, id, REMOVALS_PER_COMMIT).map(|_done| ());
+        let interrupted =
+            lifecycle::close_interrupted(txn, id, REMOVALS_PER_COMMIT).map(|_done| ());
         (
-            cut_off,
-            reply.map_or(ReplyAt::Nobody, |reply| ReplyAt::Incomplete(reply, why)),
+            interrupted,
+            reply.map_or(ReplyAt::Never, |reply| ReplyAt::Incomplete(reply, why)),
         )
     }
 
-    /// Makes the changes durable and shows them to readers.
+    /// Makes the changes durable, then visible to readers.
     fn commit(&mut self, txn: Txn<'_>) -> Result<(), LogError> {
         let (batch, before) = txn.finish()?;
-        self.view.hide(before);
+        self.view.begin_commit(before);
         match self.storage.commit(&batch) {
             Ok(()) => {
-                self.view.show();
+                self.view.end_commit();
                 self.totals = batch.totals;
-                self.touched.clear();
+                self.turns_in_commit.clear();
                 Ok(())
             }
             Err(error) => {
-                tracing::error!(%error, commit = batch.totals.commit, "a commit failed");
+                tracing::error!(%error, commit = batch.totals.commit, "commit failed");
                 let why = LogError::from(error.clone());
-                let touched = self.touched.drain(..).map(|id| (id, why.clone()));
-                self.broken.extend(touched);
+                let turns_in_commit = self.turns_in_commit.drain(..).map(|id| (id, why.clone()));
+                self.failed_turns.extend(turns_in_commit);
                 self.set_health(match &error {
                     StorageError::Full(why) => Health::Full(Instant::now(), why.clone()),
                     other => Health::Failed(other.to_string()),
@@ -382,7 +344,8 @@ impl Committer {
         }
     }
 
-    /// Tries, once a second at most, to get a store back whose disk was full.
+    /// Checks that the store is writable. After a full disk, retries at most once per
+    /// `full_disk_retry`.
     fn ensure_writable(&mut self) -> Result<(), LogError> {
         match &self.health {
             Health::Good => Ok(()),
@@ -399,11 +362,11 @@ impl Committer {
         let totals = recovered.and_then(|()| load_totals(&Direct(&*self.storage)));
         match totals {
             Ok(totals) => {
-                tracing::info!("the session log takes writes again");
+                tracing::info!("session log writable again");
                 self.totals = totals;
-                self.view.show();
+                self.view.end_commit();
                 self.set_health(Health::Good);
-                self.work_left = true;
+                self.gc_pending = true;
                 Ok(())
             }
             Err(error) => {
@@ -420,10 +383,12 @@ impl Committer {
         match command {
             Command::Append { id, .. }
             | Command::Stage { id, .. }
-            | Command::Flatten { id, .. } => drop(self.broken.insert(id, error.clone())),
+            | Command::FlattenedPrefix { id, .. } => {
+                drop(self.failed_turns.insert(id, error.clone()))
+            }
             Command::End { id, reply, .. } => {
-                // It stays marked as in flight, so that the next start closes it.
-                self.broken.remove(&id);
+                // The session keeps its open header, so the next start closes it.
+                self.failed_turns.remove(&id);
                 reply
                     .into_iter()
                     .for_each(|reply| drop(reply.send(Err(error.clone()))));
@@ -432,17 +397,17 @@ impl Committer {
             | Command::Delete { reply, .. }
             | Command::Sweep { reply, .. }
             | Command::Probe { reply }
-            | Command::Settle { reply }
+            | Command::WaitForGc { reply }
             | Command::Close { reply } => drop(reply.send(Err(error.clone()))),
         }
     }
 }
 
 fn delete(txn: &mut Txn<'_>, access: &Access, id: SessionId) -> Result<(), LogError> {
-    let head = load::<SessionHeader>(txn, &Key::header(id))?.ok_or(LogError::NotFound)?;
-    if head.state != SessionState::Stored || !access.sees(head.owner.as_deref()) {
+    let header = load::<SessionHeader>(txn, &Key::header(id))?.ok_or(LogError::NotFound)?;
+    if header.state != SessionState::Stored || !access.sees(header.owner.as_deref()) {
         return Err(LogError::NotFound);
     }
-    gc::delete(txn, id, head);
+    gc::delete(txn, id, header);
     Ok(())
 }

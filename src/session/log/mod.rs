@@ -1,7 +1,9 @@
-//! The log as the service sees it: turns are appended, responses read, continued and deleted.
+//! The session log's interface: begin turns, read, continue and delete responses.
 
+mod command;
 mod command_queue;
 mod committer;
+mod list;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -21,9 +23,10 @@ use std::{
 
 use tokio::sync::{mpsc, oneshot};
 
-use self::committer::{Command, Committer};
+use self::{command::Command, committer::Committer};
 pub use self::{
-    read::{Access, Listed, ParentState, StoredResponse, StoredTurn, TurnDelta, stored_body},
+    list::Listed,
+    read::{Access, ParentState, StoredResponse, StoredTurn, TurnDelta, stored_body},
     turn_handle::{NewResponse, TurnEnd, TurnHandle},
 };
 use super::{
@@ -40,31 +43,31 @@ use super::{
 use crate::clock::{Clock, SystemClock};
 use command_queue::CommandQueue;
 
-/// Commands that may wait for the committer; with slices of 256 KiB, at most 64 MiB.
+/// The capacity of the command queue. With slices of 256 KiB it holds at most 64 MiB.
 const QUEUE_LEN_MAX: usize = 256;
 
-/// How the log behaves.
+/// Options of the session log.
 #[derive(Clone)]
 pub struct LogOptions {
-    /// How much is kept and for how long.
-    pub bounds: RetentionLimits,
-    /// How long a full disk is left alone before the store is tried again.
+    /// The retention limits.
+    pub retention: RetentionLimits,
+    /// The minimum time between two attempts to write to a full disk.
     pub full_disk_retry: Duration,
-    /// Tells readers what has outlived its time.
+    /// The clock by which readers hide expired responses.
     pub clock: Arc<dyn Clock>,
 }
 
 impl Default for LogOptions {
     fn default() -> Self {
         Self {
-            bounds: RetentionLimits::default(),
+            retention: RetentionLimits::default(),
             full_disk_retry: Duration::from_secs(1),
             clock: Arc::new(SystemClock),
         }
     }
 }
 
-/// The session log. Clones are the same log.
+/// The session log. Clones share one log.
 #[derive(Clone)]
 pub struct SessionLog {
     shared: Arc<Shared>,
@@ -73,31 +76,31 @@ pub struct SessionLog {
 struct Shared {
     view: Arc<DurableView>,
     queue: mpsc::Sender<Command>,
-    bounds: RetentionLimits,
+    retention: RetentionLimits,
     clock: Arc<dyn Clock>,
-    /// Whether the last commit failed and none has succeeded since.
+    /// True if the last commit failed and none has succeeded since.
     failing: Arc<AtomicBool>,
     committer: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl SessionLog {
-    /// Starts the log over a storage: upgrades its format, closes turns that the end of the last
-    /// process cut off, and starts the committer.
+    /// Starts the log over a storage: upgrades its format, closes interrupted turns, and starts the
+    /// committer.
     ///
     /// # Errors
-    /// [`LogError::Refused`] with a sentence if a newer program wrote the store; the storage's.
+    /// [`LogError::Refused`] if a newer program wrote the store; errors of the storage.
     pub fn start(storage: Arc<dyn Storage>, options: LogOptions) -> Result<Self, LogError> {
         let totals = migrate::prepare(&*storage, migrate::STEPS)?;
         let view = Arc::new(DurableView::new(storage.clone()));
         let (queue, commands) = mpsc::channel(QUEUE_LEN_MAX);
-        let (bounds, clock) = (options.bounds, options.clock.clone());
+        let (retention, clock) = (options.retention, options.clock.clone());
         let mut committer = Committer::new(storage, view.clone(), options, totals);
         let failing = committer.failing();
         committer.close_interrupted_turns()?;
         let thread = CommandQueue::new(commands)
-            .and_then(|mailbox| {
+            .and_then(|queue| {
                 let thread = std::thread::Builder::new().name("committer".into());
-                thread.spawn(move || committer.run(mailbox))
+                thread.spawn(move || committer.run(queue))
             })
             .map_err(|error| LogError::Unavailable(format!("starting the committer: {error}")))?;
         let committer = Mutex::new(Some(thread));
@@ -105,7 +108,7 @@ impl SessionLog {
             shared: Arc::new(Shared {
                 view,
                 queue,
-                bounds,
+                retention,
                 clock,
                 failing,
                 committer,
@@ -113,23 +116,23 @@ impl SessionLog {
         })
     }
 
-    /// Begins a turn's session; returns once that is queued. [`Turn::registered`] tells whether the
-    /// session that it continues was still there.
+    /// Begins a turn's session; returns when the command is queued. [`TurnHandle::registered`]
+    /// reports whether the continued session still existed.
     ///
     /// # Errors
-    /// [`LogError::PersistenceDisabled`], and errors from reading the session that it forks.
-    pub async fn begin(&self, opening: NewSession) -> Result<TurnHandle, LogError> {
-        if opening.continues.is_some() {
+    /// [`LogError::PersistenceDisabled`], and errors from reading the forked session.
+    pub async fn begin(&self, session: NewSession) -> Result<TurnHandle, LogError> {
+        if session.continues.is_some() {
             self.require_persistence()?;
         }
-        TurnHandle::begin(self.clone(), opening).await
+        TurnHandle::begin(self.clone(), session).await
     }
 
-    /// Whether a turn that begins now can be stored, as far as is known. Tries to get a store back
-    /// whose disk was full.
+    /// Checks that a turn that begins now can be stored, as far as is known. If the disk was full,
+    /// retries a write.
     ///
     /// # Errors
-    /// [`LogError::Unavailable`] with the reason why not.
+    /// [`LogError::Unavailable`] with the reason.
     pub async fn check_writable(&self) -> Result<(), LogError> {
         if !self.shared.failing.load(Ordering::Acquire) {
             return Ok(());
@@ -137,30 +140,30 @@ impl SessionLog {
         self.ask(|reply| Command::Probe { reply }).await
     }
 
-    /// Deletes a response for a reader that may see it; returns once it is durably hidden. What
-    /// nothing else needs of its session is erased in the same commit or soon after.
+    /// Deletes a response; returns when the deletion is durable. GC erases the session in the same
+    /// commit or soon after, as far as no other session needs it.
     ///
     /// # Errors
     /// [`LogError::NotFound`], [`LogError::PersistenceDisabled`] or [`LogError::Unavailable`].
     pub async fn delete(&self, access: Access, id: SessionId) -> Result<(), LogError> {
         self.require_persistence()?;
-        if self.shared.bounds.ttl_ms.is_some() {
+        if self.shared.retention.ttl_ms.is_some() {
             self.response_record(&access, id)?;
         }
         self.ask(|reply| Command::Delete { access, id, reply })
             .await
     }
 
-    /// When the next response or session outlives its time, in milliseconds since 1970, if any of
-    /// those that are there ever does.
+    /// Returns when the next response or session expires, in milliseconds since 1970; `None` if
+    /// nothing can expire.
     ///
     /// # Errors
-    /// The storage's.
+    /// Errors of the storage.
     pub fn next_expiry_ms(&self) -> Result<Option<i64>, LogError> {
-        retention::next_expiry_ms(&*self.shared.view, &self.shared.bounds)
+        retention::next_expiry_ms(&*self.shared.view, &self.shared.retention)
     }
 
-    /// Drops what has outlived its time at `now_ms`; returns once that is durable.
+    /// Deletes what has expired at `now_ms`; returns when the deletion is durable.
     ///
     /// # Errors
     /// [`LogError::Unavailable`].
@@ -168,15 +171,15 @@ impl SessionLog {
         self.ask(|reply| Command::Sweep { now_ms, reply }).await
     }
 
-    /// Waits until everything queued before is durable and nothing is left to erase.
+    /// Waits until everything queued before is durable and GC has no work left.
     ///
     /// # Errors
     /// [`LogError::Unavailable`].
-    pub async fn settle(&self) -> Result<(), LogError> {
-        self.ask(|reply| Command::Settle { reply }).await
+    pub async fn wait_for_gc(&self) -> Result<(), LogError> {
+        self.ask(|reply| Command::WaitForGc { reply }).await
     }
 
-    /// Makes everything queued before durable and closes the store in order. Later writes fail.
+    /// Makes everything queued before durable and closes the store cleanly. Later writes fail.
     ///
     /// # Errors
     /// [`LogError::Unavailable`] if the last state could not be made durable.
@@ -194,13 +197,13 @@ impl SessionLog {
         closed
     }
 
-    /// The bounds on what is kept.
-    pub fn bounds(&self) -> &RetentionLimits {
-        &self.shared.bounds
+    /// Returns the retention limits.
+    pub fn retention(&self) -> &RetentionLimits {
+        &self.shared.retention
     }
 
     fn require_persistence(&self) -> Result<(), LogError> {
-        if self.shared.bounds.persistence_disabled() {
+        if self.shared.retention.persistence_disabled() {
             return Err(LogError::PersistenceDisabled);
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Reads of the log: only what is durable, and only what the reader may see.
+//! Reads of the log: durable data only, filtered by the reader's access.
 
 use sha2::{Digest, Sha256};
 
@@ -11,13 +11,10 @@ use crate::{
             codec::Kind,
             event::ForkPoint,
             payload::load_parts,
-            record::{
-                IndexEntry, ResponseMeta, SCAN_PAGE_ENTRIES, SessionHeader, SessionState, damaged,
-                load, load_totals, open_record,
-            },
+            record::{IndexEntry, ResponseMeta, SessionHeader, SessionState, damaged, load},
             session_events::load_events,
         },
-        keys::{Key, KeyRange, SessionId, Space},
+        keys::{Key, SessionId, Space},
         ops::{
             lineage,
             replay::{Replayed, replay},
@@ -26,17 +23,17 @@ use crate::{
     },
 };
 
-/// Who reads.
+/// The access rights of a reader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Access {
-    /// Only what was created by this key, or without a key policy (`None`).
+    /// Access to what this owner created; `None` is the owner without a key policy.
     Owned(Option<String>),
-    /// Everything: the operator, or a server told to share.
+    /// Access to everything: the operator, or a server that shares responses.
     All,
 }
 
 impl Access {
-    /// True if this reader sees what `owner` created.
+    /// True if this reader may see what `owner` created.
     pub fn sees(&self, owner: Option<&str>) -> bool {
         match self {
             Self::Owned(reader) => reader.as_deref() == owner,
@@ -45,80 +42,69 @@ impl Access {
     }
 }
 
-/// A response as it is kept.
+/// A stored response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredResponse {
-    /// What is known beside the body.
+    /// The response's metadata.
     pub record: ResponseMeta,
-    /// The JSON object that was answered, as text.
+    /// The JSON object sent to the client, as text.
     pub body: String,
 }
 
-/// What a continuation needs to decide and to fork.
+/// The state of a parent response: the input of the decision to fork, and of the fork.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParentState {
-    /// The response to continue.
+    /// The metadata of the response to continue.
     pub record: ResponseMeta,
-    /// Where a fork would begin.
+    /// The fork point after that response.
     pub fork: ForkPoint,
-    /// What led that turn's prompt, as JSON text.
+    /// The preamble of that turn, as JSON text.
     pub head: String,
-    /// All tokens up to there, from the first of the prompt on.
+    /// All tokens before the fork point, from the first token of the prompt.
     pub tokens: Vec<TokenId>,
 }
 
-/// One turn of the past, for a rebuilt conversation.
+/// A stored turn, for a rebuilt conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredTurn {
-    /// Its response.
+    /// The id of the response.
     pub id: SessionId,
     /// Id of the model.
     pub model: String,
-    /// Its request's own input items, as JSON texts.
+    /// The input items of the turn's request, as JSON texts.
     pub input_items: Vec<String>,
-    /// What led its prompt, as JSON text.
+    /// The preamble, as JSON text.
     pub head: String,
-    /// The JSON object that was answered, as text.
+    /// The JSON object sent to the client, as text.
     pub body: String,
 }
 
-/// A response with what its own session adds to what it continues.
+/// A response with the part that its own session adds to its parent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnDelta {
-    /// What is known of the response beside its body.
+    /// The response's metadata.
     pub record: ResponseMeta,
-    /// Where the session's tokens go on from another's, if they do.
+    /// The fork point whose tokens precede the session's own; `None` for a root.
     pub fork: Option<ForkPoint>,
-    /// The session's own tokens up to the end of the answer.
+    /// The session's own tokens up to the end of its output.
     pub tokens: Vec<TokenId>,
-    /// The turn.
+    /// The stored turn.
     pub turn: StoredTurn,
 }
 
-/// A line of a listing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Listed {
-    /// The response.
-    pub id: SessionId,
-    /// When it was stored, in milliseconds since 1970.
-    pub at_ms: i64,
-    /// Its place in the log, by which listings are continued.
-    pub ordinal: u64,
-}
-
 impl SessionLog {
-    /// A response, if this reader may see it.
+    /// Returns a response with its body.
     ///
     /// # Errors
-    /// [`LogError::NotFound`], [`LogError::PersistenceDisabled`]; [`LogError::Corrupt`] if the
-    /// session says that there must be one.
+    /// [`LogError::NotFound`], [`LogError::PersistenceDisabled`]; [`LogError::Corrupt`] if data of
+    /// an existing response is missing or damaged.
     pub fn response(&self, access: &Access, id: SessionId) -> Result<StoredResponse, LogError> {
-        let (head, record) = self.visible(access, id)?;
-        let body = self.unless_gone(access, id, stored_body(&*self.shared.view, id, head))?;
+        let (header, record) = self.visible(access, id)?;
+        let body = self.or_not_found(access, id, stored_body(&*self.shared.view, id, header))?;
         Ok(StoredResponse { record, body })
     }
 
-    /// What is known of a response beside its body.
+    /// Returns a response's metadata.
     ///
     /// # Errors
     /// As [`SessionLog::response`].
@@ -130,18 +116,18 @@ impl SessionLog {
         Ok(self.visible(access, id)?.1)
     }
 
-    /// The input items of a response's own request, as JSON texts.
+    /// Returns the input items of a response's own request, as JSON texts.
     ///
     /// # Errors
     /// As [`SessionLog::response`].
     pub fn input_items(&self, access: &Access, id: SessionId) -> Result<Vec<String>, LogError> {
-        let (head, _) = self.visible(access, id)?;
+        let (header, _) = self.visible(access, id)?;
         Ok(self
-            .unless_gone(access, id, self.replayed(id, head.events))?
+            .or_not_found(access, id, self.replayed(id, header.events))?
             .input_items)
     }
 
-    /// What a continuation of a response needs to decide whether to fork, and to fork.
+    /// Returns the state of a response as the parent of a continuation.
     ///
     /// # Errors
     /// As [`SessionLog::response`].
@@ -151,11 +137,11 @@ impl SessionLog {
             parent: id,
             events: record.end_events,
         };
-        let gathered = self.replayed(id, fork.events).and_then(|replayed| {
+        let loaded = self.replayed(id, fork.events).and_then(|replayed| {
             let tokens = lineage::lineage(&*self.shared.view, fork, 0)?.tokens();
-            Ok((replayed.head, tokens))
+            Ok((replayed.preamble, tokens))
         });
-        let (head, tokens) = self.unless_gone(access, id, gathered)?;
+        let (head, tokens) = self.or_not_found(access, id, loaded)?;
         Ok(ParentState {
             record,
             fork,
@@ -164,17 +150,18 @@ impl SessionLog {
         })
     }
 
-    /// A response with what its own session adds, whatever the number of turns before it.
+    /// Returns a response with the part that its own session adds. Reads one session, whatever the
+    /// number of turns before it.
     ///
     /// # Errors
     /// As [`SessionLog::response`].
     pub fn turn_delta(&self, access: &Access, id: SessionId) -> Result<TurnDelta, LogError> {
-        let (head, record) = self.visible(access, id)?;
-        let fork = head.fork;
-        let gathered = self
+        let (header, record) = self.visible(access, id)?;
+        let fork = header.fork;
+        let loaded = self
             .replayed(id, record.end_events)
-            .and_then(|replayed| Ok((stored_body(&*self.shared.view, id, head)?, replayed)));
-        let (body, replayed) = self.unless_gone(access, id, gathered)?;
+            .and_then(|replayed| Ok((stored_body(&*self.shared.view, id, header)?, replayed)));
+        let (body, replayed) = self.or_not_found(access, id, loaded)?;
         Ok(TurnDelta {
             fork,
             tokens: replayed.tokens,
@@ -182,25 +169,27 @@ impl SessionLog {
                 id,
                 model: record.model.clone(),
                 input_items: replayed.input_items,
-                head: replayed.head,
+                head: replayed.preamble,
                 body,
             },
             record,
         })
     }
 
-    /// The turns that lead to a response and include it, oldest first. To be called for a response
-    /// that is visible or that a registered turn continues; hidden ones before it are included.
+    /// Returns the chain of turns that ends with a response, oldest first. The response must be
+    /// visible, or be continued by a registered turn. Hidden ancestors are included.
     ///
     /// # Errors
-    /// [`LogError::Corrupt`] if one is missing, [`LogError::NotFound`] if the last is gone.
+    /// [`LogError::Corrupt`] if an ancestor is missing, [`LogError::NotFound`] if the response is
+    /// gone.
     pub fn history(&self, id: SessionId) -> Result<Vec<StoredTurn>, LogError> {
         let mut turns = Vec::new();
         let mut at = Some(id);
         while let Some(id) = at {
-            let head = load::<SessionHeader>(&*self.shared.view, &Key::header(id))?;
-            let found = head.and_then(|head| ResponseMeta::of(&head).map(|record| (head, record)));
-            let Some((head, record)) = found else {
+            let header = load::<SessionHeader>(&*self.shared.view, &Key::header(id))?;
+            let found =
+                header.and_then(|header| ResponseMeta::of(&header).map(|record| (header, record)));
+            let Some((header, record)) = found else {
                 if turns.is_empty() {
                     return Err(LogError::NotFound);
                 }
@@ -209,10 +198,10 @@ impl SessionLog {
             let replayed = self.replayed(id, record.end_events)?;
             turns.push(StoredTurn {
                 id,
-                body: stored_body(&*self.shared.view, id, head)?,
+                body: stored_body(&*self.shared.view, id, header)?,
                 model: record.model,
                 input_items: replayed.input_items,
-                head: replayed.head,
+                head: replayed.preamble,
             });
             at = record.previous;
         }
@@ -220,93 +209,25 @@ impl SessionLog {
         Ok(turns)
     }
 
-    /// Visible responses of one owner, newest first, from before the place `before` in the log.
+    /// Returns the last fork point within the first `tokens` of a session's own tokens, and the
+    /// number of own tokens before it. `None` if there is no such point.
     ///
     /// # Errors
-    /// [`LogError::PersistenceDisabled`] and the storage's.
-    pub fn list(
-        &self,
-        owner: Option<&str>,
-        before: Option<u64>,
-        limit: usize,
-    ) -> Result<Vec<Listed>, LogError> {
-        self.require_persistence()?;
-        let Some(owner) = owner else {
-            return self.list_unowned(before, limit);
-        };
-        let mut range = KeyRange::owner_index(owner);
-        if let Some(before) = before {
-            range = range.after(&Key::owner_index(owner, before));
-        }
-        let entries = self.shared.view.scan(&range, limit)?;
-        let listed = entries.iter().map(|(key, value)| self.listed(key, value));
-        listed.filter_map(Result::transpose).collect()
-    }
-
-    /// Those that have no owner are found among all, backwards.
-    fn list_unowned(&self, before: Option<u64>, limit: usize) -> Result<Vec<Listed>, LogError> {
-        let read = &*self.shared.view;
-        let next = load_totals(read)?.next_ordinal;
-        let mut end = before.unwrap_or(next).min(next);
-        let mut found = Vec::new();
-        while end > 0 && found.len() < limit {
-            let start = end.saturating_sub(SCAN_PAGE_ENTRIES as u64);
-            let page = read.scan(&KeyRange::response_index(start, end), SCAN_PAGE_ENTRIES)?;
-            for (key, value) in page.iter().rev() {
-                let Some(listed) = self.listed(key, value)? else {
-                    continue;
-                };
-                let head = load::<SessionHeader>(read, &Key::header(listed.id))?;
-                found.extend(head.filter(|head| head.owner.is_none()).map(|_| listed));
-            }
-            end = start;
-        }
-        found.truncate(limit);
-        Ok(found)
-    }
-
-    /// What stands at a place, unless it has outlived its time.
-    fn listed(&self, key: &Key, value: &[u8]) -> Result<Option<Listed>, LogError> {
-        let place = open_record::<IndexEntry>(key, value)?;
-        let ordinal = key
-            .ordinal()
-            .ok_or_else(|| damaged(key, &"it names no place"))?;
-        Ok((!self.has_expired(&place)).then_some(Listed {
-            id: place.session,
-            at_ms: place.at_ms,
-            ordinal,
-        }))
-    }
-
-    /// The place of a visible response of one owner in the log, by which listings are continued.
-    ///
-    /// # Errors
-    /// [`LogError::NotFound`] if there is no such response.
-    pub fn place(&self, owner: Option<&str>, id: SessionId) -> Result<u64, LogError> {
-        let access = Access::Owned(owner.map(str::to_owned));
-        let (head, _) = self.visible(&access, id)?;
-        head.ordinal.ok_or(LogError::NotFound)
-    }
-
-    /// Where a fork may begin whose prompt has the first `tokens` of a session's own tokens, and
-    /// how many of them that includes; `None` if there is no such place.
-    ///
-    /// # Errors
-    /// [`LogError::NotFound`] if the session is gone; the storage's.
+    /// [`LogError::NotFound`] if the session is gone; errors of the storage.
     pub fn fork_point_at(
         &self,
         id: SessionId,
         tokens: usize,
     ) -> Result<Option<(ForkPoint, usize)>, LogError> {
-        let head = load::<SessionHeader>(&*self.shared.view, &Key::header(id))?
+        let header = load::<SessionHeader>(&*self.shared.view, &Key::header(id))?
             .ok_or(LogError::NotFound)?;
-        Ok(self.replayed(id, head.events)?.fork_point_at(id, tokens))
+        Ok(self.replayed(id, header.events)?.fork_point_at(id, tokens))
     }
 
-    /// The tokens up to a point of a session.
+    /// Returns the tokens before a fork point.
     ///
     /// # Errors
-    /// [`LogError::Corrupt`] if something of the line is missing.
+    /// [`LogError::Corrupt`] if an ancestor is missing or damaged.
     pub fn tokens(&self, point: ForkPoint) -> Result<Vec<TokenId>, LogError> {
         Ok(lineage::lineage(&*self.shared.view, point, 0)?.tokens())
     }
@@ -315,54 +236,58 @@ impl SessionLog {
         Ok(replay(&load_events(&*self.shared.view, id, events)?))
     }
 
-    /// Head and record of a visible response. An unknown id and another owner's cost the same.
-    fn visible(
+    /// Loads header and metadata of a visible response. An unknown id and another owner's id take
+    /// the same reads, so that timing reveals nothing.
+    pub(super) fn visible(
         &self,
         access: &Access,
         id: SessionId,
     ) -> Result<(SessionHeader, ResponseMeta), LogError> {
         self.require_persistence()?;
-        let (head, expired) = {
-            let snapshot = self.shared.view.begin_read();
-            let head = load::<SessionHeader>(&snapshot, &Key::header(id))?;
-            let expired = self.head_has_expired(&snapshot, head.as_ref())?;
-            let begun = snapshot.get(&Key::event(id, 0, 0))?.is_some();
-            let lost = head.is_none() && begun && snapshot.get(&Key::open_header(id))?.is_none();
-            if lost {
-                return Err(damaged(&Key::header(id), &"the head of a session is missing").into());
+        let (header, expired) = {
+            let read = self.shared.view.begin_read();
+            let header = load::<SessionHeader>(&read, &Key::header(id))?;
+            let expired = self.header_has_expired(&read, header.as_ref())?;
+            let begun = read.get(&Key::event(id, 0, 0))?.is_some();
+            let missing = header.is_none() && begun && read.get(&Key::open_header(id))?.is_none();
+            if missing {
+                return Err(
+                    damaged(&Key::header(id), &"the header of a session is missing").into(),
+                );
             }
-            (head, expired)
+            (header, expired)
         };
-        let head = head.filter(|head| head.state == SessionState::Stored && !expired);
-        let head = head.filter(|head| access.sees(head.owner.as_deref()));
-        let head = head.ok_or(LogError::NotFound)?;
-        let record = ResponseMeta::of(&head)
+        let header = header.filter(|header| header.state == SessionState::Stored && !expired);
+        let header = header.filter(|header| access.sees(header.owner.as_deref()));
+        let header = header.ok_or(LogError::NotFound)?;
+        let record = ResponseMeta::of(&header)
             .ok_or_else(|| damaged(&Key::header(id), &"the record of a response is missing"))?;
-        Ok((head, record))
+        Ok((header, record))
     }
 
-    /// Whether a response that is still there has outlived its time.
-    fn head_has_expired(
+    /// True if the response of this header has expired but still exists.
+    fn header_has_expired(
         &self,
         read: &impl ReadStore,
-        head: Option<&SessionHeader>,
+        header: Option<&SessionHeader>,
     ) -> Result<bool, LogError> {
-        let ordinal = head.and_then(|head| head.ordinal);
-        let Some(ordinal) = ordinal.filter(|_| self.shared.bounds.ttl_ms.is_some()) else {
+        let ordinal = header.and_then(|header| header.ordinal);
+        let Some(ordinal) = ordinal.filter(|_| self.shared.retention.ttl_ms.is_some()) else {
             return Ok(false);
         };
-        let place = load::<IndexEntry>(read, &Key::response_index(ordinal))?;
-        Ok(place.is_some_and(|place| self.has_expired(&place)))
+        let entry = load::<IndexEntry>(read, &Key::response_index(ordinal))?;
+        Ok(entry.is_some_and(|entry| self.has_expired(&entry)))
     }
 
-    fn has_expired(&self, place: &IndexEntry) -> bool {
-        let bounds = &self.shared.bounds;
-        bounds.ttl_ms.is_some()
-            && bounds.is_expired(place.at_ms, self.shared.clock.now().as_millisecond())
+    pub(super) fn has_expired(&self, entry: &IndexEntry) -> bool {
+        let retention = &self.shared.retention;
+        retention.ttl_ms.is_some()
+            && retention.is_expired(entry.at_ms, self.shared.clock.now().as_millisecond())
     }
 
-    /// A read of many values may meet a deletion half-way: then the response was not found.
-    fn unless_gone<T>(
+    /// Maps errors of multi-value reads: if the response was deleted meanwhile, returns
+    /// [`LogError::NotFound`].
+    fn or_not_found<T>(
         &self,
         access: &Access,
         id: SessionId,
@@ -375,31 +300,31 @@ impl SessionLog {
     }
 }
 
-/// The body of the response that a session keeps, checked against its record.
+/// Loads the body of a session's response and checks it against its digest.
 ///
 /// # Errors
-/// [`LogError::Corrupt`] if it is missing, damaged or another one.
+/// [`LogError::Corrupt`] if the body is missing, damaged or a different one.
 pub fn stored_body(
     read: &impl ReadStore,
     id: SessionId,
-    head: SessionHeader,
+    header: SessionHeader,
 ) -> Result<String, LogError> {
     let key = Key::body(id, 0);
-    let kept = head.response;
-    let kept = kept.ok_or_else(|| damaged(&key, &"no response is kept"))?;
-    let bytes = match kept.body {
+    let response = header.response;
+    let response = response.ok_or_else(|| damaged(&key, &"no response is stored"))?;
+    let bytes = match response.body {
         Some(body) => body.into_bytes(),
         None => {
             let payload = load_parts(read, Space::Body, id)?
                 .ok_or_else(|| damaged(&key, &"the body of a response is missing"))?;
             if (payload.kind, payload.schema) != (Kind::Body, 1) {
-                return Err(damaged(&key, &"it is no body").into());
+                return Err(damaged(&key, &"not a response body").into());
             }
             payload.bytes
         }
     };
     let digest: [u8; 32] = Sha256::digest(&bytes).into();
-    if digest != kept.body_digest {
+    if digest != response.body_digest {
         return Err(damaged(&key, &"the body is not the one that was stored").into());
     }
     String::from_utf8(bytes).map_err(|_| damaged(&key, &"the body is not UTF-8").into())

@@ -1,4 +1,4 @@
-//! The log as its users see it: forks, deletions, bounds, faults.
+//! Tests of the log's interface: forks, deletions, retention, faults.
 
 mod bounds;
 mod clock;
@@ -34,7 +34,7 @@ fn id(n: u32) -> SessionId {
     SessionId::from_bits(u128::from(n))
 }
 
-fn opening(n: u32, continues: Option<&ParentState>) -> NewSession {
+fn new_session(n: u32, continues: Option<&ParentState>) -> NewSession {
     NewSession {
         id: id(n),
         owner: None,
@@ -45,7 +45,7 @@ fn opening(n: u32, continues: Option<&ParentState>) -> NewSession {
     }
 }
 
-fn ending(n: u32, response: Option<&str>) -> TurnEnd {
+fn turn_end(n: u32, response: Option<&str>) -> TurnEnd {
     TurnEnd {
         generated: vec![n, n],
         closed: TurnClosed {
@@ -57,24 +57,24 @@ fn ending(n: u32, response: Option<&str>) -> TurnEnd {
         },
         response: response.map(|body| NewResponse {
             body: body.into(),
-            head_digest: [0; 32],
+            preamble_digest: [0; 32],
             forkable: true,
         }),
     }
 }
 
-/// A log whose readers live in 1970.
-fn start(storage: &Arc<impl Storage + 'static>, bounds: RetentionLimits) -> SessionLog {
-    start_at(storage, bounds, Arc::default())
+/// Starts a log whose clock shows 1970.
+fn start(storage: &Arc<impl Storage + 'static>, retention: RetentionLimits) -> SessionLog {
+    start_at(storage, retention, Arc::default())
 }
 
 fn start_at(
     storage: &Arc<impl Storage + 'static>,
-    bounds: RetentionLimits,
+    retention: RetentionLimits,
     clock: Arc<SetClock>,
 ) -> SessionLog {
     let options = LogOptions {
-        bounds,
+        retention,
         full_disk_retry: Duration::ZERO,
         clock,
     };
@@ -82,7 +82,7 @@ fn start_at(
 }
 
 async fn begin(log: &SessionLog, n: u32, continues: Option<&ParentState>) -> TurnHandle {
-    let mut turn = log.begin(opening(n, continues)).await.unwrap();
+    let mut turn = log.begin(new_session(n, continues)).await.unwrap();
     let input = InputAppended {
         items: vec![format!("{{\"n\":{n}}}")],
         head: "{}".into(),
@@ -97,7 +97,7 @@ async fn begin(log: &SessionLog, n: u32, continues: Option<&ParentState>) -> Tur
 async fn store(log: &SessionLog, n: u32, continues: Option<&ParentState>) {
     begin(log, n, continues)
         .await
-        .end(ending(n, Some("{}")))
+        .end(turn_end(n, Some("{}")))
         .await
         .unwrap();
 }
@@ -115,7 +115,7 @@ async fn a_line_of_thousands_of_forks_is_read_in_few_steps() {
     for n in 1..=2_100 {
         store(&log, n, parent.as_ref()).await;
         expected.extend([n, n, n]);
-        // A fork at every length would take quadratic time to check, so only some are.
+        // Checking every length would take quadratic time, so only some are checked.
         let whole = n % 97 == 0 || [32, 33, 1_024, 1_025, 2_048, 2_049, 2_100].contains(&n);
         let before = storage.reads();
         if whole {
@@ -147,10 +147,10 @@ async fn a_deleted_parent_stays_for_a_turn_in_flight_and_goes_with_its_response(
     let mut child = begin(&log, 2, Some(&parent)).await;
     child.registered().await.unwrap();
     log.delete(ALL, id(1)).await.unwrap();
-    log.settle().await.unwrap();
+    log.wait_for_gc().await.unwrap();
     assert_eq!(log.response(&ALL, id(1)), Err(LogError::NotFound));
     assert_eq!(log.tokens(parent.fork).unwrap(), [1, 1, 1]);
-    child.end(ending(2, Some("{}"))).await.unwrap();
+    child.end(turn_end(2, Some("{}"))).await.unwrap();
     let ids: Vec<_> = log
         .history(id(2))
         .unwrap()
@@ -159,7 +159,7 @@ async fn a_deleted_parent_stays_for_a_turn_in_flight_and_goes_with_its_response(
         .collect();
     assert_eq!(ids, [id(1), id(2)]);
     let late = log
-        .begin(opening(3, Some(&parent)))
+        .begin(new_session(3, Some(&parent)))
         .await
         .unwrap()
         .registered()
@@ -167,7 +167,7 @@ async fn a_deleted_parent_stays_for_a_turn_in_flight_and_goes_with_its_response(
     assert_eq!(late, Err(LogError::ParentGone));
     assert_clean(&storage);
     log.delete(ALL, id(2)).await.unwrap();
-    log.settle().await.unwrap();
+    log.wait_for_gc().await.unwrap();
     assert_eq!(
         storage.scan(&KeyRange::space(Space::Header), 9).unwrap(),
         []
@@ -182,12 +182,12 @@ async fn forks_that_store_nothing_keep_only_the_events_that_they_share() {
     store(&log, 1, None).await;
     let (fork, covered) = log.fork_point_at(id(1), 2).unwrap().unwrap();
     assert_eq!((fork.events, covered), (3, 1));
-    let mut stateless = opening(2, None);
+    let mut stateless = new_session(2, None);
     stateless.fork = Some(fork);
     let turn = log.begin(stateless).await.unwrap();
-    turn.end(ending(2, None)).await.unwrap();
+    turn.end(turn_end(2, None)).await.unwrap();
     log.delete(ALL, id(1)).await.unwrap();
-    log.settle().await.unwrap();
+    log.wait_for_gc().await.unwrap();
     let head: SessionHeader = load(&Direct(&*storage), &Key::header(id(1)))
         .unwrap()
         .unwrap();
@@ -204,7 +204,7 @@ async fn forks_that_store_nothing_keep_only_the_events_that_they_share() {
     assert_eq!(log.tokens(point).unwrap(), [1, 2, 2]);
     assert_clean(&storage);
     log.sweep(10_000).await.unwrap();
-    log.settle().await.unwrap();
+    log.wait_for_gc().await.unwrap();
     assert_eq!(load_totals(&Direct(&*storage)).unwrap().records, 2);
 }
 
@@ -215,14 +215,17 @@ async fn a_large_purge_takes_many_commits_and_survives_a_restart_between_them() 
     let body = format!("{{\"text\":\"{}\"}}", "x".repeat(20 << 20));
     begin(&log, 1, None)
         .await
-        .end(ending(1, Some(&body)))
+        .end(turn_end(1, Some(&body)))
         .await
         .unwrap();
     assert_eq!(log.response(&ALL, id(1)).unwrap().body, body);
     assert_clean(&storage);
     storage.fail_after(1, Fault::CrashBeforeWrite);
     log.delete(ALL, id(1)).await.unwrap();
-    assert!(matches!(log.settle().await, Err(LogError::Unavailable(_))));
+    assert!(matches!(
+        log.wait_for_gc().await,
+        Err(LogError::Unavailable(_))
+    ));
     let storage = Arc::new(storage.restarted(crate::session::store::faulty::Loss::Lost));
     let left = storage
         .scan(&KeyRange::space(Space::Body), usize::MAX)
@@ -231,7 +234,7 @@ async fn a_large_purge_takes_many_commits_and_survives_a_restart_between_them() 
     assert!(left > 2_000, "{left}");
     assert_clean(&storage);
     let log = start(&storage, RetentionLimits::default());
-    log.settle().await.unwrap();
+    log.wait_for_gc().await.unwrap();
     assert_eq!(load_totals(&Direct(&*storage)).unwrap().records, 2);
 }
 
@@ -246,7 +249,7 @@ async fn a_large_turn_takes_many_commits_none_of_which_is_large() {
         head: "{}".into(),
     };
     turn.append(&[Event::InputAppended(input)]).await.unwrap();
-    turn.end(ending(1, Some(&huge))).await.unwrap();
+    turn.end(turn_end(1, Some(&huge))).await.unwrap();
     let largest = storage.largest_batch_bytes.load(Relaxed);
     assert!(
         largest < 2 << 20,
@@ -269,8 +272,9 @@ async fn what_is_not_durable_is_not_seen() {
     store(&log, 1, None).await;
     *storage.gate.lock().unwrap() = Some((at_sync, wait));
     let turn = begin(&log, 2, None).await;
-    let ended = tokio::spawn(turn.end(ending(2, Some("{}"))));
-    // The first gated commit may hold the beginning only: pass commits until the response is in.
+    let ended = tokio::spawn(turn.end(turn_end(2, Some("{}"))));
+    // The first gated commit may hold only the beginning of the turn. Pass commits until the
+    // response is in.
     loop {
         tokio::task::yield_now().await;
         if synced.try_recv().is_err() {
@@ -285,7 +289,7 @@ async fn what_is_not_durable_is_not_seen() {
             break;
         }
     }
-    // That commit failed: it stays unseen although the storage shows it.
+    // That commit failed: it stays invisible, although the storage contains it.
     assert!(matches!(
         ended.await.unwrap(),
         Err(LogError::Unavailable(_))
@@ -303,7 +307,7 @@ async fn a_response_whose_body_or_session_is_lost_is_corrupt_and_not_unknown() {
         let storage = Arc::new(MemoryStorage::default());
         let log = start(&storage, RetentionLimits::default());
         let turn = begin(&log, 1, None).await;
-        turn.end(ending(1, Some(&long))).await.unwrap();
+        turn.end(turn_end(1, Some(&long))).await.unwrap();
         log.close().await.unwrap();
         let mut entries = storage.entries();
         entries.remove(&lost).unwrap();
@@ -325,7 +329,7 @@ async fn a_log_that_failed_says_so_before_a_turn_begins_and_until_it_is_back() {
     assert_eq!(log.check_writable().await, Ok(()));
     storage.fail_after(0, Fault::FullBeforeWrite);
     let turn = begin(&log, 1, None).await;
-    turn.end(ending(1, Some("{}"))).await.unwrap_err();
+    turn.end(turn_end(1, Some("{}"))).await.unwrap_err();
     let refused = log.check_writable().await;
     assert!(matches!(refused, Err(LogError::Unavailable(_))));
     storage.free_space();
@@ -333,7 +337,7 @@ async fn a_log_that_failed_says_so_before_a_turn_begins_and_until_it_is_back() {
     store(&log, 2, None).await;
     storage.fail_after(0, Fault::SyncFails);
     let turn = begin(&log, 3, None).await;
-    turn.end(ending(3, Some("{}"))).await.unwrap_err();
+    turn.end(turn_end(3, Some("{}"))).await.unwrap_err();
     let refused = log.check_writable().await;
     assert!(matches!(refused, Err(LogError::Unavailable(_))));
 }
@@ -342,12 +346,12 @@ async fn a_log_that_failed_says_so_before_a_turn_begins_and_until_it_is_back() {
 async fn only_the_owner_and_the_operator_see_a_response() {
     let storage = Arc::new(MemoryStorage::default());
     let log = start(&storage, RetentionLimits::default());
-    let mut owned = opening(1, None);
+    let mut owned = new_session(1, None);
     owned.owner = Some("anna".into());
     log.begin(owned)
         .await
         .unwrap()
-        .end(ending(1, Some("{}")))
+        .end(turn_end(1, Some("{}")))
         .await
         .unwrap();
     let owner = |name: &str| Access::Owned(Some(name.into()));
@@ -359,8 +363,8 @@ async fn only_the_owner_and_the_operator_see_a_response() {
         assert_eq!(log.continuation(&stranger, id(1)), Err(LogError::NotFound));
         assert_eq!(log.delete(stranger, id(1)).await, Err(LogError::NotFound));
     }
-    // A continuation in another owner's name does not get hold of it either.
-    let mut stolen = opening(2, None);
+    // Another owner cannot read the response through a continuation either.
+    let mut stolen = new_session(2, None);
     stolen.owner = Some("ben".into());
     stolen.continues = Some(id(1));
     let refused = log.begin(stolen).await.unwrap().registered().await;

@@ -1,9 +1,9 @@
-//! One turn in flight, from its input to its end.
+//! The handle of a turn in flight: append events, then end the turn.
 
 use sha2::{Digest, Sha256};
 use tokio::sync::oneshot;
 
-use super::{SessionLog, closed as closed_log, committer::Command};
+use super::{SessionLog, closed as log_closed, command::Command};
 use crate::{
     id::TokenId,
     session::{
@@ -16,16 +16,16 @@ use crate::{
         },
         keys::{Key, SessionId, Space},
         ops::{
-            lifecycle::{ClosedResponse, NewSession, SessionClose, StagedPayload, Target},
+            lifecycle::{ClosedResponse, NewSession, SessionClose, StageTarget, StagedPayload},
             lineage,
         },
     },
 };
 
-/// Payloads above this go into the store in slices of about this size, in commits of their own.
+/// Larger payloads are staged in slices of about this size (256 KiB), in commits of their own.
 const SLICE_LEN_BYTES: usize = 256 << 10;
 
-/// A turn whose session is open. Dropping it closes the session as cancelled.
+/// A turn whose session is open. Dropping the handle closes the session as cancelled.
 pub struct TurnHandle {
     log: SessionLog,
     id: SessionId,
@@ -34,38 +34,38 @@ pub struct TurnHandle {
     ended: bool,
 }
 
-/// How a turn ends.
+/// The end of a turn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TurnEnd {
-    /// What the model generated since the last [`Turn::append`].
+    /// The tokens generated since the last [`TurnHandle::append`].
     pub generated: Vec<TokenId>,
-    /// How it ended.
+    /// The closing event.
     pub closed: TurnClosed,
-    /// The response to keep; `None` keeps nothing but the log.
+    /// The response to store; `None` stores only the events.
     pub response: Option<NewResponse>,
 }
 
-/// A response to keep.
+/// A response to store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewResponse {
-    /// The JSON object that is answered, as text.
+    /// The JSON object sent to the client, as text.
     pub body: String,
-    /// Digest of what led the prompt; a fork needs the same.
-    pub head_digest: [u8; 32],
-    /// True if a fork may continue the tokens: the turn ended by itself, and its items represent
-    /// every token generated.
+    /// SHA-256 of the preamble. A fork needs the same preamble.
+    pub preamble_digest: [u8; 32],
+    /// True if a fork may continue the tokens. Requires that the turn ended by itself and that its
+    /// items represent every generated token.
     pub forkable: bool,
 }
 
 impl TurnHandle {
-    pub(super) async fn begin(log: SessionLog, opening: NewSession) -> Result<Self, LogError> {
-        let flat = match opening.fork {
-            Some(point) => lineage::flat_for_fork(&*log.shared.view, point)?,
+    pub(super) async fn begin(log: SessionLog, session: NewSession) -> Result<Self, LogError> {
+        let flat = match session.fork {
+            Some(point) => lineage::flattened_prefix_for_fork(&*log.shared.view, point)?,
             None => None,
         };
         let (reply, registered) = oneshot::channel();
-        let (id, created_at_ms) = (opening.id, opening.created_at_ms);
-        log.send(Command::Begin { opening, reply }).await?;
+        let (id, created_at_ms) = (session.id, session.created_at_ms);
+        log.send(Command::Begin { session, reply }).await?;
         let turn = Self {
             log,
             id,
@@ -75,73 +75,74 @@ impl TurnHandle {
         };
         if let Some(flat) = flat {
             let len_bytes = flat.bytes.len() as u64;
-            let (rest, staged_parts) = turn.stage(Target::FlattenedPrefix, flat).await?;
-            let piece = StagedPayload {
+            let (rest, staged_parts) = turn.stage(StageTarget::FlattenedPrefix, flat).await?;
+            let prefix = StagedPayload {
                 rest,
                 staged_parts,
                 len_bytes,
                 digest: [0; 32],
             };
-            turn.log.send(Command::Flatten { id, piece }).await?;
+            turn.log
+                .send(Command::FlattenedPrefix { id, prefix })
+                .await?;
         }
         Ok(turn)
     }
 
-    /// The id of the session, and of the response if one is kept.
+    /// Returns the id of the session, and of the response if the turn stores one.
     pub fn id(&self) -> SessionId {
         self.id
     }
 
-    /// Waits until the session is registered with those that it needs: from then on none of them
-    /// is erased while the turn is in flight.
+    /// Waits until the edges to the session's parents are registered. From then on, GC keeps the
+    /// parents while the turn is in flight.
     ///
     /// # Errors
-    /// [`LogError::ParentGone`] if one of them was gone already; the turn is over then.
+    /// [`LogError::ParentGone`] if a parent was gone. The turn is then over.
     pub async fn registered(&mut self) -> Result<(), LogError> {
         let Some(registered) = self.registered.take() else {
             return Ok(());
         };
-        let result = registered.await.unwrap_or_else(|_| Err(closed_log()));
+        let result = registered.await.unwrap_or_else(|_| Err(log_closed()));
         self.ended |= result.is_err();
         result
     }
 
-    /// Queues events, which ride the next commit. An event that could not be stored fails the
-    /// turn's end.
+    /// Queues events for the next commit. A failed write fails the turn's end.
     ///
     /// # Errors
     /// [`LogError::Unavailable`] if the log is closed.
     pub async fn append(&mut self, events: &[Event]) -> Result<(), LogError> {
-        for events in self.packs_of(events).await? {
+        for events in self.event_batches(events).await? {
             let id = self.id;
             self.log.send(Command::Append { id, events }).await?;
         }
         Ok(())
     }
 
-    /// Ends the turn; returns once it and its response are durable. Responses are not kept if the
-    /// bounds turn that off.
+    /// Ends the turn; returns when the end and the response are durable. Stores no response if
+    /// retention disables that.
     ///
     /// # Errors
-    /// [`LogError::Unavailable`] if any part of the turn could not be stored: then none of it is
+    /// [`LogError::Unavailable`] if any write of the turn failed. Nothing of the turn is then
     /// visible.
-    pub async fn end(mut self, ending: TurnEnd) -> Result<(), LogError> {
+    pub async fn end(mut self, end: TurnEnd) -> Result<(), LogError> {
         let registered = self.registered.take();
         self.ended = true;
-        let closed_at_ms = ending.closed.closed_at_ms;
-        let tokens = ending.generated;
+        let closed_at_ms = end.closed.closed_at_ms;
+        let tokens = end.generated;
         let generated = (!tokens.is_empty()).then_some(Event::Generated(Tokens { tokens }));
-        let closed = Event::TurnClosed(ending.closed);
+        let closed = Event::TurnClosed(end.closed);
         let events: Vec<Event> = generated.into_iter().chain([closed]).collect();
-        let events = self.packs_of(&events).await?;
-        let kept = ending
+        let events = self.event_batches(&events).await?;
+        let response = end
             .response
-            .filter(|_| !self.log.bounds().persistence_disabled());
-        let response = match kept {
+            .filter(|_| !self.log.retention().persistence_disabled());
+        let response = match response {
             Some(response) => Some(self.stage_response(response).await?),
             None => None,
         };
-        let closing = SessionClose {
+        let close = SessionClose {
             events,
             response,
             closed_at_ms,
@@ -149,38 +150,38 @@ impl TurnHandle {
         let id = self.id;
         let ended = self.log.ask(|reply| Command::End {
             id,
-            closing,
+            close,
             reply: Some(reply),
         });
         let ended = ended.await;
-        // A turn that was refused has no end.
+        // A turn that was refused at its beginning has no end to store.
         if let Some(registered) = registered {
-            registered.await.unwrap_or_else(|_| Err(closed_log()))?;
+            registered.await.unwrap_or_else(|_| Err(log_closed()))?;
         }
         ended
     }
 
-    /// Events as they are appended: together, except for large ones, of which all but the end is
-    /// queued here.
-    async fn packs_of(&self, events: &[Event]) -> Result<Vec<EventBatch>, LogError> {
-        let together = EventBatch::of(events);
-        if together.rest.bytes.len() <= SLICE_LEN_BYTES {
-            return Ok(vec![together]);
+    /// Batches events. The batch of a large event is staged here, except for its last part.
+    async fn event_batches(&self, events: &[Event]) -> Result<Vec<EventBatch>, LogError> {
+        let batch = EventBatch::of(events);
+        if batch.rest.bytes.len() <= SLICE_LEN_BYTES {
+            return Ok(vec![batch]);
         }
-        let mut packs = Vec::new();
+        let mut batches = Vec::new();
         for event in events {
-            let mut pack = EventBatch::of(std::slice::from_ref(event));
-            if pack.rest.bytes.len() > SLICE_LEN_BYTES {
-                // Its slices go under the number of the session's next event.
-                for events in packs.drain(..) {
+            let mut batch = EventBatch::of(std::slice::from_ref(event));
+            if batch.rest.bytes.len() > SLICE_LEN_BYTES {
+                // The slices are stored under the number of the session's next event.
+                for events in batches.drain(..) {
                     let id = self.id;
                     self.log.send(Command::Append { id, events }).await?;
                 }
-                (pack.rest, pack.staged_parts) = self.stage(Target::Event, pack.rest).await?;
+                (batch.rest, batch.staged_parts) =
+                    self.stage(StageTarget::Event, batch.rest).await?;
             }
-            packs.push(pack);
+            batches.push(batch);
         }
-        Ok(packs)
+        Ok(batches)
     }
 
     async fn stage_response(&self, response: NewResponse) -> Result<ClosedResponse, LogError> {
@@ -192,7 +193,7 @@ impl TurnHandle {
             bytes,
         };
         let len_bytes = payload.bytes.len() as u64;
-        let (rest, staged_parts) = self.stage(Target::Body, payload).await?;
+        let (rest, staged_parts) = self.stage(StageTarget::Body, payload).await?;
         let body = StagedPayload {
             rest,
             staged_parts,
@@ -200,24 +201,28 @@ impl TurnHandle {
             digest,
         };
         let NewResponse {
-            head_digest,
+            preamble_digest,
             forkable,
             ..
         } = response;
         Ok(ClosedResponse {
             body,
-            head_digest,
+            preamble_digest,
             forkable,
         })
     }
 
-    /// Queues all but the end of a large payload; small ones are left whole. Returns what is left
-    /// and how many parts were queued.
-    async fn stage(&self, target: Target, payload: Payload) -> Result<(Payload, u32), LogError> {
+    /// Queues all slices of a large payload but the last; leaves small payloads whole. Returns the
+    /// rest and the number of staged parts.
+    async fn stage(
+        &self,
+        target: StageTarget,
+        payload: Payload,
+    ) -> Result<(Payload, u32), LogError> {
         let part_len = match target {
-            Target::Event => part_len_bytes(|part| Key::event(self.id, 0, part)),
-            Target::Body => part_len_bytes(|part| Key::part_of(Space::Body, self.id, part)),
-            Target::FlattenedPrefix => {
+            StageTarget::Event => part_len_bytes(|part| Key::event(self.id, 0, part)),
+            StageTarget::Body => part_len_bytes(|part| Key::part_of(Space::Body, self.id, part)),
+            StageTarget::FlattenedPrefix => {
                 part_len_bytes(|part| Key::part_of(Space::FlattenedPrefix, self.id, part))
             }
         };
@@ -229,7 +234,7 @@ impl TurnHandle {
             mut bytes,
         } = payload;
         let mut staged = 0;
-        // The last slice stays, and with it at least one byte, to ride with what refers to it.
+        // The last slice, at least one byte, is written in the commit that refers to the payload.
         while bytes.len() - staged * part_len > slice_len {
             let from = staged * part_len;
             let slice = bytes[from..from + slice_len].to_vec();
@@ -271,15 +276,15 @@ impl Drop for TurnHandle {
             seed: 0,
             closed_at_ms: self.created_at_ms,
         });
-        let closing = SessionClose {
+        let close = SessionClose {
             events: vec![EventBatch::of(&[closed])],
             response: None,
             closed_at_ms: self.created_at_ms,
         };
-        // With a full queue the session stays marked as in flight; the next start closes it.
+        // With a full queue the session keeps its open header; the next start closes it.
         let _ = self.log.shared.queue.try_send(Command::End {
             id: self.id,
-            closing,
+            close,
             reply: None,
         });
     }

@@ -1,9 +1,11 @@
-//! What goes when a response goes: hidden at once, erased as far as nothing living reaches it.
+//! Deletion and garbage collection (GC) of sessions.
 //!
-//! A session that is no longer kept for itself stays whole while a response continues it (it is
-//! hidden), keeps its first events while another session shares them (it is a trunk), and is erased
-//! otherwise; that may set its parents free in turn. Each step is one mark in the store and a
-//! bounded number of removals, so that a purge of any size goes on over many commits and restarts.
+//! DELETE hides a response at once. GC later erases the events that no live session reaches. A
+//! hidden session stays whole while a stored response continues it (state Hidden). While other
+//! sessions only share its first events, GC keeps those events (state Trunk). Otherwise GC erases
+//! the session, which may release its parents in turn. Pending work is one GC mark per session, and
+//! one run does a bounded number of removals. So a large deletion continues over many commits and
+//! restarts.
 
 use super::{
     super::{
@@ -16,7 +18,7 @@ use super::{
             record::{
                 Edge, GcMark, SCAN_PAGE_ENTRIES, SessionHeader, SessionState, load, open_record,
             },
-            session_events::load_packs,
+            session_events::load_event_batches,
         },
         keys::{EdgeKind, Key, KeyRange, SessionId, Space},
         store::ReadStore,
@@ -25,56 +27,57 @@ use super::{
     lifecycle, marks,
 };
 
-/// Hides a stored response for good and leaves its session to [`step`].
-pub fn delete(txn: &mut Txn<'_>, id: SessionId, mut head: SessionHeader) {
-    let ordinal = head.ordinal.unwrap_or_default();
+/// Deletes a stored response: hides it for good and marks its session for GC.
+pub fn delete(txn: &mut Txn<'_>, id: SessionId, mut header: SessionHeader) {
+    let ordinal = header.ordinal.unwrap_or_default();
     txn.remove(Key::response_index(ordinal));
-    if let Some(owner) = &head.owner {
+    if let Some(owner) = &header.owner {
         txn.remove(Key::owner_index(owner, ordinal));
     }
     txn.totals.responses = txn.totals.responses.saturating_sub(1);
-    txn.totals.response_bytes = txn.totals.response_bytes.saturating_sub(head.bytes);
+    txn.totals.response_bytes = txn.totals.response_bytes.saturating_sub(header.bytes);
     let purged = Event::Purged(Purged {
         ordinal: txn.totals.next_ordinal,
     });
     txn.totals.next_ordinal += 1;
-    lifecycle::push_events(txn, id, &mut head, &EventBatch::of(&[purged]));
-    head.state = SessionState::Hidden;
-    txn.put(Key::header(id), &head);
+    lifecycle::push_events(txn, id, &mut header, &EventBatch::of(&[purged]));
+    header.state = SessionState::Hidden;
+    txn.put(Key::header(id), &header);
     txn.put(Key::gc_mark(id), &GcMark {});
 }
 
-/// Ends the retention of a session that stored nothing.
+/// Expires a session that stored no response, and marks it for GC.
 ///
 /// # Errors
-/// The storage's.
-pub fn release_unstored(txn: &mut Txn<'_>, id: SessionId) -> Result<(), LogError> {
-    let Some(mut head) = load::<SessionHeader>(txn, &Key::header(id))? else {
+/// Errors of the storage.
+pub fn expire_unstored(txn: &mut Txn<'_>, id: SessionId) -> Result<(), LogError> {
+    let Some(mut header) = load::<SessionHeader>(txn, &Key::header(id))? else {
         return Ok(());
     };
-    if head.state == SessionState::Unstored {
-        head.ordinal
+    if header.state == SessionState::Unstored {
+        header
+            .ordinal
             .take()
             .into_iter()
             .for_each(|ordinal| txn.remove(Key::unstored_index(ordinal)));
-        head.state = SessionState::Hidden;
-        txn.put(Key::header(id), &head);
+        header.state = SessionState::Hidden;
+        txn.put(Key::header(id), &header);
         txn.put(Key::gc_mark(id), &GcMark {});
     }
     Ok(())
 }
 
-/// Works on marked sessions with about `limit` removals. Returns whether any are left.
+/// Collects marked sessions with about `limit` removals. Returns true if marks are left.
 ///
 /// # Errors
-/// The storage's.
-pub fn work(txn: &mut Txn<'_>, limit: usize) -> Result<bool, LogError> {
+/// Errors of the storage.
+pub fn run(txn: &mut Txn<'_>, limit: usize) -> Result<bool, LogError> {
     let mut left = limit;
     while let Some((key, _)) = txn.scan(&KeyRange::space(Space::GcMark), 1)?.pop() {
         let id = key
             .session()
-            .ok_or_else(|| LogError::Corrupt(format!("{key:?} names no session")))?;
-        let removed = step(txn, id, left)?;
+            .ok_or_else(|| LogError::Corrupt(format!("{key:?} contains no session id")))?;
+        let removed = collect(txn, id, left)?;
         left = left.saturating_sub(removed + 1);
         if left == 0 {
             return Ok(txn
@@ -86,66 +89,68 @@ pub fn work(txn: &mut Txn<'_>, limit: usize) -> Result<bool, LogError> {
     Ok(false)
 }
 
-/// Does at most `limit` removals for one marked session; takes the mark away when it is done.
-/// Returns the number of removals.
-fn step(txn: &mut Txn<'_>, id: SessionId, limit: usize) -> Result<usize, LogError> {
-    let head = load::<SessionHeader>(txn, &Key::header(id))?;
-    let Some(head) =
-        head.filter(|head| matches!(head.state, SessionState::Hidden | SessionState::Trunk))
+/// Collects one marked session with at most `limit` removals; removes the mark when done. Returns
+/// the number of removals.
+fn collect(txn: &mut Txn<'_>, id: SessionId, limit: usize) -> Result<usize, LogError> {
+    let header = load::<SessionHeader>(txn, &Key::header(id))?;
+    let Some(header) =
+        header.filter(|header| matches!(header.state, SessionState::Hidden | SessionState::Trunk))
     else {
         txn.remove(Key::gc_mark(id));
         return Ok(0);
     };
-    let any = |txn: &Txn<'_>, bond| {
-        txn.scan(&KeyRange::edges(id, bond), 1)
+    let any = |txn: &Txn<'_>, kind| {
+        txn.scan(&KeyRange::edges(id, kind), 1)
             .map(|e| !e.is_empty())
     };
     if any(txn, EdgeKind::Continues)? {
         txn.remove(Key::gc_mark(id));
         return Ok(0);
     }
-    match (any(txn, EdgeKind::Shares)?, head.state) {
+    match (any(txn, EdgeKind::Shares)?, header.state) {
         (true, SessionState::Trunk) => {
             txn.remove(Key::gc_mark(id));
             Ok(0)
         }
-        (true, _) => reroot(txn, id, head, limit),
-        (false, _) => erase(txn, id, &head, limit),
+        (true, _) => reroot(txn, id, header, limit),
+        (false, _) => erase(txn, id, &header, limit),
     }
 }
 
-/// Keeps only what forks share of a session.
+/// Removes everything of a session but the events that forks share.
 fn reroot(
     txn: &mut Txn<'_>,
     id: SessionId,
-    mut head: SessionHeader,
+    mut header: SessionHeader,
     limit: usize,
 ) -> Result<usize, LogError> {
-    let kept = shared_events(txn, id)?.min(head.events);
+    let shared = shared_events(txn, id)?.min(header.events);
     let mut removed = txn.remove_range(&KeyRange::session(Space::Body, id), limit)?;
-    removed += txn.remove_range(&KeyRange::events_from(id, kept), limit - removed)?;
+    removed += txn.remove_range(&KeyRange::events_from(id, shared), limit - removed)?;
     if removed == limit {
         return Ok(removed);
     }
-    let (payloads, first, more) = load_packs(txn, id, kept)?;
+    let (payloads, first, more) = load_event_batches(txn, id, shared)?;
     if more {
-        let together = event_batch::pack(&payloads[first as usize..]);
+        let batch = event_batch::encode(&payloads[first as usize..]);
         txn.remove_range(&KeyRange::event_batch(id, first), usize::MAX)?;
-        txn.create_parts(&together, |part| Key::event(id, first, part), 0, false);
+        txn.create_parts(&batch, |part| Key::event(id, first, part), 0, false);
     }
-    head.events = kept;
-    head.bytes = payloads
+    header.events = shared;
+    header.bytes = payloads
         .iter()
         .map(|payload| payload.bytes.len() as u64)
         .sum();
-    head.chain = hash_chain::over(&payloads);
-    head.tokens = count_tokens(&payloads)?;
-    let rerooted = Event::Rerooted(Rerooted { kept_events: kept });
-    lifecycle::push_events(txn, id, &mut head, &EventBatch::of(&[rerooted]));
-    head.response = None;
-    lifecycle::stop_continuing(txn, id, &mut head)?;
-    head.state = SessionState::Trunk;
-    txn.put(Key::header(id), &head);
+    header.chain = hash_chain::over(&payloads);
+    header.tokens = count_tokens(&payloads)?;
+    let rerooted = Event::Rerooted(Rerooted {
+        kept_events: shared,
+    });
+    lifecycle::push_events(txn, id, &mut header, &EventBatch::of(&[rerooted]));
+    header.response = None;
+    lifecycle::remove_continues_edge(txn, id, &mut header)?;
+    header.state = SessionState::Trunk;
+    txn.put(Key::header(id), &header);
     txn.remove(Key::gc_mark(id));
     Ok(removed)
 }
@@ -159,7 +164,7 @@ fn count_tokens(payloads: &[Payload]) -> Result<u64, LogError> {
         .map_err(|damage| LogError::Corrupt(damage.to_string()))
 }
 
-/// The largest number of a session's events that a fork shares.
+/// Returns the largest number of a session's events that a fork shares.
 fn shared_events(txn: &Txn<'_>, id: SessionId) -> Result<u64, LogError> {
     let mut range = KeyRange::edges(id, EdgeKind::Shares);
     let mut most = 0;
@@ -175,11 +180,11 @@ fn shared_events(txn: &Txn<'_>, id: SessionId) -> Result<u64, LogError> {
     }
 }
 
-/// Removes a session that nothing needs, and looks at what it needed.
+/// Erases a session that no other session needs, and marks the sessions that it depended on.
 fn erase(
     txn: &mut Txn<'_>,
     id: SessionId,
-    head: &SessionHeader,
+    header: &SessionHeader,
     limit: usize,
 ) -> Result<usize, LogError> {
     let mut removed = 0;
@@ -189,12 +194,12 @@ fn erase(
     if removed == limit {
         return Ok(removed);
     }
-    for (parent, bond) in [
-        (head.continues, EdgeKind::Continues),
-        (head.fork.map(|point| point.parent), EdgeKind::Shares),
+    for (parent, kind) in [
+        (header.continues, EdgeKind::Continues),
+        (header.fork.map(|point| point.parent), EdgeKind::Shares),
     ] {
         let Some(parent) = parent else { continue };
-        txn.remove(Key::edge(parent, bond, id));
+        txn.remove(Key::edge(parent, kind, id));
         marks::mark(txn, parent)?;
     }
     txn.remove(Key::header(id));

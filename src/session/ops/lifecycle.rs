@@ -1,4 +1,4 @@
-//! One turn's session as changes to the store: opened, appended to, closed.
+//! The lifecycle of a turn's session as changes to the store: open, append, close.
 
 use super::{
     super::{
@@ -19,22 +19,22 @@ use super::{
     marks,
 };
 
-/// Owners and model names are no longer, in bytes, so that records fit into one value.
+/// The maximum length of owner and model names, in bytes. Headers thus fit into one value.
 pub const NAME_LEN_MAX_BYTES: usize = 1024;
 
-/// What a body in a head takes beside its own length, in bytes: its length.
-const BODY_PREFIX_LEN_BYTES: usize = 8;
+/// The length prefix of a body in a session header, in bytes.
+const BODY_LEN_PREFIX_BYTES: usize = 8;
 
-/// How a turn begins.
+/// A session to begin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewSession {
-    /// Random; the id of the response, if one is stored.
+    /// A random id. It is also the id of the response, if the turn stores one.
     pub id: SessionId,
-    /// The key that asks, under a key policy.
+    /// The API key of the request; `None` without a key policy.
     pub owner: Option<String>,
     /// Id of the model.
     pub model: String,
-    /// Whose events precede this session's.
+    /// The fork point, whose events precede this session's events.
     pub fork: Option<ForkPoint>,
     /// The stored response that the turn continues.
     pub continues: Option<SessionId>,
@@ -42,72 +42,72 @@ pub struct NewSession {
     pub created_at_ms: i64,
 }
 
-/// A payload on its way into the store, of which some parts may have been staged before.
+/// A payload to store. Some of its parts may be staged already.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StagedPayload {
-    /// What was not staged: the end of the payload.
+    /// The end of the payload, which was not staged.
     pub rest: Payload,
-    /// How many parts were staged.
+    /// The number of parts staged.
     pub staged_parts: u32,
-    /// Length of the whole payload.
+    /// Length of the whole payload, in bytes.
     pub len_bytes: u64,
-    /// SHA-256 of a whole body; of no meaning otherwise.
+    /// SHA-256 of the whole body. Zero for other payloads.
     pub digest: [u8; 32],
 }
 
-/// How a turn ends.
+/// The end of a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionClose {
-    /// The last events.
+    /// The last events of the session.
     pub events: Vec<EventBatch>,
-    /// The response to keep, if it is to be kept.
+    /// The response to store, if any.
     pub response: Option<ClosedResponse>,
     /// Wall time in milliseconds since 1970.
     pub closed_at_ms: i64,
 }
 
-/// A response to keep.
+/// A response to store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClosedResponse {
-    /// The JSON object that was answered.
+    /// The JSON object sent to the client.
     pub body: StagedPayload,
-    /// Digest of what led the prompt.
-    pub head_digest: [u8; 32],
+    /// SHA-256 of the preamble.
+    pub preamble_digest: [u8; 32],
     /// True if a fork may continue the tokens.
     pub forkable: bool,
 }
 
-/// Which payload of a session a staged part belongs to.
+/// The payload that a staged part belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Target {
-    /// Its next event.
+pub enum StageTarget {
+    /// The session's next event batch.
     Event,
     /// The response's body.
     Body,
-    /// The flattened tokens of its ancestors.
+    /// The session's flattened prefix.
     FlattenedPrefix,
 }
 
-/// Begins a session, with the edges to those it needs.
+/// Begins a session, with edges from the sessions that it depends on.
 ///
 /// # Errors
-/// [`LogError::ParentGone`] if one of them is not there for this owner; [`LogError::Invalid`] if
-/// the session exists or a name is too long.
-pub fn open(txn: &mut Txn<'_>, opening: &NewSession) -> Result<(), LogError> {
+/// [`LogError::ParentGone`] if one of those sessions is missing for this owner.
+/// [`LogError::Invalid`] if the session exists or a name is too long.
+pub fn open(txn: &mut Txn<'_>, session: &NewSession) -> Result<(), LogError> {
     let too_long = |name: &str| name.len() > NAME_LEN_MAX_BYTES;
-    if too_long(&opening.model) || opening.owner.as_deref().is_some_and(too_long) {
+    if too_long(&session.model) || session.owner.as_deref().is_some_and(too_long) {
         return Err(LogError::Invalid(
             "the model's or the key's name is too long".into(),
         ));
     }
-    if txn.get(&Key::event(opening.id, 0, 0))?.is_some() {
+    if txn.get(&Key::event(session.id, 0, 0))?.is_some() {
         return Err(LogError::Invalid(format!(
             "session {} exists already",
-            opening.id
+            session.id
         )));
     }
-    let continued = match opening.continues {
-        Some(parent) => Some(usable_parent(txn, parent, opening)?),
+    let continued = match session.continues {
+        Some(parent) => Some(usable_parent(txn, parent, session)?),
         None => None,
     };
     if continued
@@ -116,11 +116,11 @@ pub fn open(txn: &mut Txn<'_>, opening: &NewSession) -> Result<(), LogError> {
     {
         return Err(LogError::ParentGone);
     }
-    let depth = match opening.fork {
+    let depth = match session.fork {
         Some(point) => {
-            let parent = match continued.filter(|_| opening.continues == Some(point.parent)) {
+            let parent = match continued.filter(|_| session.continues == Some(point.parent)) {
                 Some(parent) => parent,
-                None => usable_parent(txn, point.parent, opening)?,
+                None => usable_parent(txn, point.parent, session)?,
             };
             if point.events == 0 || point.events > parent.events {
                 return Err(LogError::ParentGone);
@@ -129,14 +129,14 @@ pub fn open(txn: &mut Txn<'_>, opening: &NewSession) -> Result<(), LogError> {
         }
         None => 0,
     };
-    write_edges(txn, opening);
+    write_edges(txn, session);
     txn.totals.sessions += 1;
-    let mut head = SessionHeader {
-        owner: opening.owner.clone(),
-        model: opening.model.clone(),
-        created_at_ms: opening.created_at_ms,
-        fork: opening.fork,
-        continues: opening.continues,
+    let mut header = SessionHeader {
+        owner: session.owner.clone(),
+        model: session.model.clone(),
+        created_at_ms: session.created_at_ms,
+        fork: session.fork,
+        continues: session.continues,
         depth,
         flat: false,
         events: 0,
@@ -148,51 +148,51 @@ pub fn open(txn: &mut Txn<'_>, opening: &NewSession) -> Result<(), LogError> {
         response: None,
     };
     let opened = Event::Opened(Opened {
-        fork: opening.fork,
-        continues: opening.continues,
-        owner: opening.owner.clone(),
-        model: opening.model.clone(),
-        created_at_ms: opening.created_at_ms,
+        fork: session.fork,
+        continues: session.continues,
+        owner: session.owner.clone(),
+        model: session.model.clone(),
+        created_at_ms: session.created_at_ms,
     });
-    push_events(txn, opening.id, &mut head, &EventBatch::of(&[opened]));
-    txn.create(Key::open_header(opening.id), &head);
+    push_events(txn, session.id, &mut header, &EventBatch::of(&[opened]));
+    txn.create(Key::open_header(session.id), &header);
     Ok(())
 }
 
 fn usable_parent(
     txn: &Txn<'_>,
     parent: SessionId,
-    opening: &NewSession,
+    session: &NewSession,
 ) -> Result<SessionHeader, LogError> {
-    let head = load::<SessionHeader>(txn, &Key::header(parent))?.ok_or(LogError::ParentGone)?;
-    let usable = matches!(head.state, SessionState::Stored | SessionState::Unstored);
-    if !usable || head.owner != opening.owner {
+    let header = load::<SessionHeader>(txn, &Key::header(parent))?.ok_or(LogError::ParentGone)?;
+    let usable = matches!(header.state, SessionState::Stored | SessionState::Unstored);
+    if !usable || header.owner != session.owner {
         return Err(LogError::ParentGone);
     }
-    Ok(head)
+    Ok(header)
 }
 
-fn write_edges(txn: &mut Txn<'_>, opening: &NewSession) {
+fn write_edges(txn: &mut Txn<'_>, session: &NewSession) {
     let shared = |parent| {
-        opening
+        session
             .fork
             .filter(|point| point.parent == parent)
             .map(|point| point.events)
     };
-    if let Some(parent) = opening.continues {
+    if let Some(parent) = session.continues {
         let edge = Edge {
             shares_events: shared(parent),
         };
-        txn.create(Key::edge(parent, EdgeKind::Continues, opening.id), &edge);
+        txn.create(Key::edge(parent, EdgeKind::Continues, session.id), &edge);
     }
-    if let Some(point) = opening
+    if let Some(point) = session
         .fork
-        .filter(|point| opening.continues != Some(point.parent))
+        .filter(|point| session.continues != Some(point.parent))
     {
         let edge = Edge {
             shares_events: Some(point.events),
         };
-        txn.create(Key::edge(point.parent, EdgeKind::Shares, opening.id), &edge);
+        txn.create(Key::edge(point.parent, EdgeKind::Shares, session.id), &edge);
     }
 }
 
@@ -202,158 +202,168 @@ fn load_open(txn: &Txn<'_>, id: SessionId) -> Result<SessionHeader, LogError> {
     })
 }
 
-/// Appends events and counts them in the head, which the caller stores.
+/// Appends events and counts them in the header, which the caller stores.
 pub(super) fn push_events(
     txn: &mut Txn<'_>,
     id: SessionId,
-    head: &mut SessionHeader,
-    pack: &EventBatch,
+    header: &mut SessionHeader,
+    batch: &EventBatch,
 ) {
-    txn.append_events(id, head.events, pack);
-    head.events += pack.digests.len() as u64;
-    head.tokens += pack.tokens;
-    head.bytes += pack.len_bytes;
-    let links = pack.digests.iter();
-    head.chain = links.fold(head.chain, |chain, digest| hash_chain::link(&chain, digest));
+    txn.append_events(id, header.events, batch);
+    header.events += batch.digests.len() as u64;
+    header.tokens += batch.tokens;
+    header.bytes += batch.len_bytes;
+    let links = batch.digests.iter();
+    header.chain = links.fold(header.chain, |chain, digest| {
+        hash_chain::link(&chain, digest)
+    });
 }
 
 /// Appends events to a session in flight.
 ///
 /// # Errors
-/// [`LogError::Unavailable`] if its beginning was refused or could not be stored.
+/// [`LogError::Unavailable`] if the session was refused or could not be stored.
 pub fn append(txn: &mut Txn<'_>, id: SessionId, events: &EventBatch) -> Result<(), LogError> {
-    let mut head = load_open(txn, id)?;
-    push_events(txn, id, &mut head, events);
-    txn.put(Key::open_header(id), &head);
+    let mut header = load_open(txn, id)?;
+    push_events(txn, id, &mut header, events);
+    txn.put(Key::open_header(id), &header);
     Ok(())
 }
 
-/// Writes parts of a large payload that nothing refers to before its last piece is there.
+/// Writes parts of a large payload ahead. No record refers to them until the last part is written.
 ///
 /// # Errors
 /// As [`append`].
 pub fn stage(
     txn: &mut Txn<'_>,
     id: SessionId,
-    target: Target,
+    target: StageTarget,
     slice: &Payload,
     first_part: u32,
 ) -> Result<(), LogError> {
-    let head = load_open(txn, id)?;
+    let header = load_open(txn, id)?;
     let key_of = |part| match target {
-        Target::Event => Key::event(id, head.events, part),
-        Target::Body => Key::body(id, part),
-        Target::FlattenedPrefix => Key::flattened_prefix(id, part),
+        StageTarget::Event => Key::event(id, header.events, part),
+        StageTarget::Body => Key::body(id, part),
+        StageTarget::FlattenedPrefix => Key::flattened_prefix(id, part),
     };
     txn.create_parts(slice, key_of, first_part, true);
     Ok(())
 }
 
-/// Stores the flattened tokens of a session's ancestors.
+/// Stores the flattened prefix of a session.
 ///
 /// # Errors
 /// As [`append`].
-pub fn flatten(txn: &mut Txn<'_>, id: SessionId, piece: &StagedPayload) -> Result<(), LogError> {
-    let mut head = load_open(txn, id)?;
+pub fn write_flattened_prefix(
+    txn: &mut Txn<'_>,
+    id: SessionId,
+    prefix: &StagedPayload,
+) -> Result<(), LogError> {
+    let mut header = load_open(txn, id)?;
     txn.create_parts(
-        &piece.rest,
+        &prefix.rest,
         |part| Key::flattened_prefix(id, part),
-        piece.staged_parts,
+        prefix.staged_parts,
         false,
     );
-    head.flat = true;
-    txn.put(Key::open_header(id), &head);
+    header.flat = true;
+    txn.put(Key::open_header(id), &header);
     Ok(())
 }
 
-/// Ends a turn: its last events, its response and every index, at once.
+/// Ends a turn: writes its last events, its response and all index entries in one commit.
 ///
 /// # Errors
 /// As [`append`].
-pub fn close(txn: &mut Txn<'_>, id: SessionId, closing: &SessionClose) -> Result<(), LogError> {
-    let mut head = load_open(txn, id)?;
-    closing
+pub fn close(txn: &mut Txn<'_>, id: SessionId, close: &SessionClose) -> Result<(), LogError> {
+    let mut header = load_open(txn, id)?;
+    close
         .events
         .iter()
-        .for_each(|events| push_events(txn, id, &mut head, events));
+        .for_each(|events| push_events(txn, id, &mut header, events));
     let ordinal = txn.totals.next_ordinal;
     txn.totals.next_ordinal += 1;
-    head.ordinal = Some(ordinal);
-    match &closing.response {
+    header.ordinal = Some(ordinal);
+    match &close.response {
         Some(response) => {
-            head.bytes += response.body.len_bytes;
-            head.state = SessionState::Stored;
-            keep(txn, id, &mut head, response, closing.closed_at_ms)?;
+            header.bytes += response.body.len_bytes;
+            header.state = SessionState::Stored;
+            store_response(txn, id, &mut header, response, close.closed_at_ms)?;
         }
         None => {
-            head.state = SessionState::Unstored;
-            let place = IndexEntry {
+            header.state = SessionState::Unstored;
+            let entry = IndexEntry {
                 session: id,
-                at_ms: closing.closed_at_ms,
+                at_ms: close.closed_at_ms,
             };
-            txn.create(Key::unstored_index(ordinal), &place);
-            stop_continuing(txn, id, &mut head)?;
+            txn.create(Key::unstored_index(ordinal), &entry);
+            remove_continues_edge(txn, id, &mut header)?;
         }
     }
-    txn.create(Key::header(id), &head);
+    txn.create(Key::header(id), &header);
     txn.remove(Key::open_header(id));
     Ok(())
 }
 
-fn keep(
+fn store_response(
     txn: &mut Txn<'_>,
     id: SessionId,
-    head: &mut SessionHeader,
+    header: &mut SessionHeader,
     response: &ClosedResponse,
     at_ms: i64,
 ) -> Result<(), LogError> {
     let body = &response.body;
-    head.response = Some(ResponseHeader {
-        end_events: head.events,
-        head_digest: response.head_digest,
+    header.response = Some(ResponseHeader {
+        end_events: header.events,
+        head_digest: response.preamble_digest,
         forkable: response.forkable,
         body_len_bytes: body.len_bytes,
         body_digest: body.digest,
         body: None,
     });
-    if fits_beside(id, head, body) {
+    if fits_in_header(id, header, body) {
         let text = String::from_utf8(body.rest.bytes.clone())
             .map_err(|_| LogError::Invalid("the body of a response is not UTF-8".into()))?;
-        head.response.as_mut().map(|kept| kept.body.insert(text));
+        header
+            .response
+            .as_mut()
+            .map(|stored| stored.body.insert(text));
     } else {
         let key_of = |part| Key::body(id, part);
         txn.create_parts(&body.rest, key_of, body.staged_parts, false);
     }
-    let ordinal = head.ordinal.unwrap_or_default();
-    let place = IndexEntry { session: id, at_ms };
-    txn.create(Key::response_index(ordinal), &place);
-    if let Some(owner) = &head.owner {
-        txn.create(Key::owner_index(owner, ordinal), &place);
+    let ordinal = header.ordinal.unwrap_or_default();
+    let entry = IndexEntry { session: id, at_ms };
+    txn.create(Key::response_index(ordinal), &entry);
+    if let Some(owner) = &header.owner {
+        txn.create(Key::owner_index(owner, ordinal), &entry);
     }
     txn.totals.responses += 1;
-    txn.totals.response_bytes += head.bytes;
+    txn.totals.response_bytes += header.bytes;
     Ok(())
 }
 
-/// True if a body fits into one value with its session's head.
-fn fits_beside(id: SessionId, head: &SessionHeader, body: &StagedPayload) -> bool {
+/// True if a body fits into one value together with its session's header.
+fn fits_in_header(id: SessionId, header: &SessionHeader, body: &StagedPayload) -> bool {
     let room = codec::payload_room_bytes(Key::header(id).as_bytes().len());
-    let beside = BODY_PREFIX_LEN_BYTES + body.rest.bytes.len();
-    let len = codec::encoded_len(head).saturating_add(beside);
+    let body_len = BODY_LEN_PREFIX_BYTES + body.rest.bytes.len();
+    let len = codec::encoded_len(header).saturating_add(body_len);
     body.staged_parts == 0 && len <= room
 }
 
-/// A session without a response needs its parent's items no longer, only the tokens that it shares.
-pub(super) fn stop_continuing(
+/// Removes the edge to the continued response. A session without a response needs only the shared
+/// events of its parent.
+pub(super) fn remove_continues_edge(
     txn: &mut Txn<'_>,
     id: SessionId,
-    head: &mut SessionHeader,
+    header: &mut SessionHeader,
 ) -> Result<(), LogError> {
-    let Some(parent) = head.continues.take() else {
+    let Some(parent) = header.continues.take() else {
         return Ok(());
     };
     txn.remove(Key::edge(parent, EdgeKind::Continues, id));
-    if let Some(point) = head.fork.filter(|point| point.parent == parent) {
+    if let Some(point) = header.fork.filter(|point| point.parent == parent) {
         let edge = Edge {
             shares_events: Some(point.events),
         };
@@ -362,16 +372,16 @@ pub(super) fn stop_continuing(
     marks::mark(txn, parent)
 }
 
-/// Closes a turn that the end of the process cut off, and removes what it had staged. Does at most
-/// `limit` removals; returns whether it is done.
+/// Closes a turn that the end of its process interrupted, and removes its staged parts. Does at
+/// most `limit` removals. Returns true when done.
 ///
 /// # Errors
-/// The storage's.
+/// Errors of the storage.
 pub fn close_interrupted(txn: &mut Txn<'_>, id: SessionId, limit: usize) -> Result<bool, LogError> {
-    let head = load_open(txn, id)?;
-    let mut removed = txn.remove_range(&KeyRange::events_from(id, head.events), limit)?;
+    let header = load_open(txn, id)?;
+    let mut removed = txn.remove_range(&KeyRange::events_from(id, header.events), limit)?;
     removed += txn.remove_range(&KeyRange::session(Space::Body, id), limit - removed)?;
-    if !head.flat {
+    if !header.flat {
         removed += txn.remove_range(
             &KeyRange::session(Space::FlattenedPrefix, id),
             limit - removed,
@@ -385,13 +395,13 @@ pub fn close_interrupted(txn: &mut Txn<'_>, id: SessionId, limit: usize) -> Resu
         finish: TurnFinish::Failed,
         usage: Usage::default(),
         seed: 0,
-        closed_at_ms: head.created_at_ms,
+        closed_at_ms: header.created_at_ms,
     });
-    let closing = SessionClose {
+    let interrupted = SessionClose {
         events: vec![EventBatch::of(&[closed])],
         response: None,
-        closed_at_ms: head.created_at_ms,
+        closed_at_ms: header.created_at_ms,
     };
-    close(txn, id, &closing)?;
+    close(txn, id, &interrupted)?;
     Ok(true)
 }

@@ -1,9 +1,9 @@
-//! The tokens of a session with those of its ancestors, found in a bounded number of steps.
+//! The tokens of a session and its ancestors, read in a bounded number of steps.
 //!
-//! A fork records its parent and an event, which is O(1). So that a line of thousands of forks is
-//! not walked one by one, every 32nd fork carries the tokens of its nearest ancestors copied
-//! together: 32 of them, or 1,024 at every 1,024th, and so on. Each token is thus copied once for
-//! each level, and a line of 3,000 turns is read in fewer than 100 steps.
+//! A fork records its parent and an event number, which is O(1). To avoid a walk over a chain of
+//! thousands of forks, every 32nd fork stores a flattened prefix. The prefix is a copy of the
+//! tokens of its 32 nearest ancestors, or of 1,024 at every 1,024th fork, and so on. Each token is
+//! thus copied once per level. A chain of 3,000 turns is read in fewer than 100 steps.
 
 use super::super::{
     error::LogError,
@@ -19,85 +19,83 @@ use super::super::{
 };
 use crate::id::TokenId;
 
-/// How many forks one flattened stretch of the lowest level covers.
-pub const FLAT_EVERY_FORKS: u32 = 32;
+/// The number of forks that one flattened prefix of the lowest level covers.
+pub const FLATTEN_EVERY_FORKS: u32 = 32;
 
-/// The tokens up to a point of a session, newest stretch first.
+/// The tokens up to a fork point, newest segment first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lineage {
-    /// The sessions or flattened stretches.
-    pub pieces: Vec<LineageSegment>,
+    /// The segments: sessions or flattened prefixes.
+    pub segments: Vec<LineageSegment>,
 }
 
-/// The own tokens of one session, or of several consecutive ones.
+/// The own tokens of one session, or of several consecutive sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineageSegment {
-    /// The oldest session that is part of it.
+    /// The oldest session of the segment.
     pub oldest: SessionId,
-    /// Number of forks between that session and its root.
+    /// The number of forks between that session and its root.
     pub depth: u32,
     /// The tokens, in order.
     pub tokens: Vec<TokenId>,
 }
 
 impl Lineage {
-    /// All tokens from the root on.
+    /// Returns all tokens from the oldest segment on.
     pub fn tokens(&self) -> Vec<TokenId> {
-        self.pieces
+        self.segments
             .iter()
             .rev()
-            .flat_map(|piece| piece.tokens.iter().copied())
+            .flat_map(|segment| segment.tokens.iter().copied())
             .collect()
     }
 }
 
-/// The tokens before `point`, back to the root or to the session at depth `to_depth`.
+/// Loads the tokens before `point`, back to the root or to the session at depth `to_depth`.
 ///
 /// # Errors
-/// [`LogError::Corrupt`] if a session of the line, or an event, is missing or damaged.
+/// [`LogError::Corrupt`] if an ancestor or an event is missing or damaged.
 pub fn lineage(
     read: &impl ReadStore,
     point: ForkPoint,
     to_depth: u32,
 ) -> Result<Lineage, LogError> {
-    let mut pieces = Vec::new();
+    let mut segments = Vec::new();
     let mut at = point;
     loop {
-        let mut head = head_of(read, at.parent)?;
-        if at.events > head.events {
-            let lacking = format!("it should have {} events", at.events);
-            return Err(damaged(&Key::header(at.parent), &lacking).into());
+        let mut header = load_header(read, at.parent)?;
+        if at.events > header.events {
+            let missing = format!("it should have {} events", at.events);
+            return Err(damaged(&Key::header(at.parent), &missing).into());
         }
         let tokens = own_tokens(read, at.parent, at.events)?;
-        pieces.push(LineageSegment {
+        segments.push(LineageSegment {
             oldest: at.parent,
-            depth: head.depth,
+            depth: header.depth,
             tokens,
         });
         let mut oldest = at.parent;
-        while head.flat && head.depth > to_depth {
-            let flat = load_flat(read, oldest)?;
-            oldest = flat.base;
-            head = head_of(read, oldest)?;
-            pieces.push(LineageSegment {
+        while header.flat && header.depth > to_depth {
+            let prefix = load_flattened_prefix(read, oldest)?;
+            oldest = prefix.base;
+            header = load_header(read, oldest)?;
+            segments.push(LineageSegment {
                 oldest,
-                depth: head.depth,
-                tokens: flat.tokens,
+                depth: header.depth,
+                tokens: prefix.tokens,
             });
         }
-        match head.fork {
-            Some(fork) if head.depth > to_depth => at = fork,
-            _ => return Ok(Lineage { pieces }),
+        match header.fork {
+            Some(fork) if header.depth > to_depth => at = fork,
+            _ => return Ok(Lineage { segments }),
         }
     }
 }
 
-fn head_of(read: &impl ReadStore, id: SessionId) -> Result<SessionHeader, LogError> {
+fn load_header(read: &impl ReadStore, id: SessionId) -> Result<SessionHeader, LogError> {
     let key = Key::header(id);
-    Ok(
-        load(read, &key)?
-            .ok_or_else(|| damaged(&key, &"a session that others share is missing"))?,
-    )
+    Ok(load(read, &key)?
+        .ok_or_else(|| damaged(&key, &"the header of a shared session is missing"))?)
 }
 
 fn own_tokens(read: &impl ReadStore, id: SessionId, events: u64) -> Result<Vec<TokenId>, LogError> {
@@ -112,28 +110,32 @@ fn own_tokens(read: &impl ReadStore, id: SessionId, events: u64) -> Result<Vec<T
     Ok(own)
 }
 
-/// The flattened tokens that a session carries.
+/// Loads the flattened prefix that a session stores.
 ///
 /// # Errors
-/// [`LogError::Corrupt`] if they are missing or damaged.
-pub fn load_flat(read: &impl ReadStore, id: SessionId) -> Result<FlattenedPrefix, LogError> {
+/// [`LogError::Corrupt`] if the prefix is missing or damaged.
+pub fn load_flattened_prefix(
+    read: &impl ReadStore,
+    id: SessionId,
+) -> Result<FlattenedPrefix, LogError> {
     let key = Key::flattened_prefix(id, 0);
     let payload = load_parts(read, Space::FlattenedPrefix, id)?
-        .ok_or_else(|| damaged(&key, &"the flattened tokens are missing"))?;
+        .ok_or_else(|| damaged(&key, &"the flattened prefix is missing"))?;
     if (payload.kind, payload.schema) != (Kind::Flat, 1) {
-        return Err(damaged(&key, &"it is no flattened stretch").into());
+        return Err(damaged(&key, &"not a flattened prefix").into());
     }
-    let flat = codec::decode("flattened tokens", &payload.bytes);
-    Ok(flat.map_err(|damage| damaged(&key, &damage))?)
+    let prefix = codec::decode("flattened tokens", &payload.bytes);
+    Ok(prefix.map_err(|damage| damaged(&key, &damage))?)
 }
 
-/// The depth down to which a new fork of depth `depth` flattens, or `None` if it does not.
-pub fn flat_base_depth(depth: u32) -> Option<u32> {
-    let mut covered = FLAT_EVERY_FORKS;
+/// Returns the depth from which a new fork at `depth` flattens; `None` if the fork stores no
+/// flattened prefix.
+pub fn flattened_base_depth(depth: u32) -> Option<u32> {
+    let mut covered = FLATTEN_EVERY_FORKS;
     if depth == 0 || !depth.is_multiple_of(covered) {
         return None;
     }
-    while let Some(more) = covered.checked_mul(FLAT_EVERY_FORKS)
+    while let Some(more) = covered.checked_mul(FLATTEN_EVERY_FORKS)
         && depth.is_multiple_of(more)
     {
         covered = more;
@@ -141,34 +143,37 @@ pub fn flat_base_depth(depth: u32) -> Option<u32> {
     Some(depth - covered)
 }
 
-/// The flattened stretch that a new fork at `point` must carry, if its depth asks for one.
+/// Builds the flattened prefix of a new fork at `point`; `None` if its depth needs none.
 ///
 /// # Errors
 /// As [`lineage`].
-pub fn flat_for_fork(read: &impl ReadStore, point: ForkPoint) -> Result<Option<Payload>, LogError> {
-    let parent = head_of(read, point.parent)?;
-    let Some(base_depth) = flat_base_depth(parent.depth + 1) else {
+pub fn flattened_prefix_for_fork(
+    read: &impl ReadStore,
+    point: ForkPoint,
+) -> Result<Option<Payload>, LogError> {
+    let parent = load_header(read, point.parent)?;
+    let Some(base_depth) = flattened_base_depth(parent.depth + 1) else {
         return Ok(None);
     };
-    let line = lineage(read, point, base_depth)?;
-    let base = line
-        .pieces
+    let lineage = lineage(read, point, base_depth)?;
+    let base = lineage
+        .segments
         .last()
-        .filter(|piece| piece.depth == base_depth)
+        .filter(|segment| segment.depth == base_depth)
         .ok_or_else(|| {
             damaged(
                 &Key::header(point.parent),
                 &format!("it has no ancestor at depth {base_depth}"),
             )
         })?;
-    let flat = FlattenedPrefix {
+    let prefix = FlattenedPrefix {
         base: base.oldest,
-        tokens: line.tokens(),
+        tokens: lineage.tokens(),
     };
     Ok(Some(Payload {
         kind: Kind::Flat,
         schema: 1,
-        bytes: codec::encode(&flat),
+        bytes: codec::encode(&prefix),
     }))
 }
 
@@ -191,7 +196,7 @@ mod tests {
             (32_768, Some(0)),
         ];
         for (depth, base) in cases {
-            assert_eq!(flat_base_depth(depth), base, "at depth {depth}");
+            assert_eq!(flattened_base_depth(depth), base, "at depth {depth}");
         }
     }
 }

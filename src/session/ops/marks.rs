@@ -1,4 +1,4 @@
-//! GC marks: the sessions that GC must visit.
+//! GC marks: records of the sessions that GC must visit.
 
 use super::super::{
     error::LogError,
@@ -7,13 +7,16 @@ use super::super::{
     txn::Txn,
 };
 
-/// Marks a session whose last dependant may have gone.
+/// Marks a session for GC if it is hidden or a trunk, because a session that depended on it is
+/// gone.
 ///
 /// # Errors
-/// The storage's.
+/// Errors of the storage.
 pub(super) fn mark(txn: &mut Txn<'_>, id: SessionId) -> Result<(), LogError> {
-    let head = load::<SessionHeader>(txn, &Key::header(id))?;
-    if head.is_some_and(|head| matches!(head.state, SessionState::Hidden | SessionState::Trunk)) {
+    let header = load::<SessionHeader>(txn, &Key::header(id))?;
+    if header
+        .is_some_and(|header| matches!(header.state, SessionState::Hidden | SessionState::Trunk))
+    {
         txn.put(Key::gc_mark(id), &GcMark {});
     }
     Ok(())

@@ -1,37 +1,37 @@
-//! Events folded into what they add up to; pure.
+//! Folds a session's events into their sum. Pure functions.
 
 use super::super::format::event::{Event, ForkPoint, InputAppended, Opened, TurnClosed};
 use crate::id::TokenId;
 
-/// What a session's own events say.
+/// The sum of a session's own events.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Replayed {
-    /// How it began, once the opening was seen.
+    /// The Opened event, once it was seen.
     pub opened: Option<Opened>,
-    /// The input items of its turn, as JSON texts.
+    /// The input items of the session's turn, as JSON texts.
     pub input_items: Vec<String>,
-    /// What led the prompt, as JSON text.
-    pub head: String,
-    /// Its own tokens in order, prompt and generated.
+    /// The preamble (instructions, tools, template arguments), as JSON text.
+    pub preamble: String,
+    /// The session's own tokens in order: prompt, then generated.
     pub tokens: Vec<TokenId>,
-    /// Where stretches of one origin end.
-    pub spans: Vec<Span>,
-    /// How its turn ended.
+    /// The events that appended tokens, in order.
+    pub appends: Vec<TokenAppend>,
+    /// The TurnClosed event, once it was seen.
     pub closed: Option<TurnClosed>,
 }
 
-/// A stretch of a session's own tokens that one event appended.
+/// The tokens of one event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Span {
+pub struct TokenAppend {
     /// The event's number.
     pub event: u64,
-    /// How many tokens the session has with it.
+    /// The number of the session's own tokens up to and including this event.
     pub end: usize,
-    /// True if the model generated them.
+    /// True if the model generated the tokens.
     pub generated: bool,
 }
 
-/// Folds events, from the first on.
+/// Folds events, from the first one.
 pub fn replay(events: &[Event]) -> Replayed {
     let mut replayed = Replayed::default();
     for (seq, event) in events.iter().enumerate() {
@@ -43,14 +43,17 @@ pub fn replay(events: &[Event]) -> Replayed {
 fn apply(replayed: &mut Replayed, seq: u64, event: &Event) {
     match event {
         Event::Opened(opened) => replayed.opened = Some(opened.clone()),
-        Event::InputAppended(InputAppended { items, head }) => {
+        Event::InputAppended(InputAppended {
+            items,
+            head: preamble,
+        }) => {
             replayed.input_items.extend_from_slice(items);
-            replayed.head.clone_from(head);
+            replayed.preamble.clone_from(preamble);
         }
         Event::PromptAppended(tokens) | Event::Generated(tokens) => {
             replayed.tokens.extend_from_slice(&tokens.tokens);
             let generated = matches!(event, Event::Generated(_));
-            replayed.spans.push(Span {
+            replayed.appends.push(TokenAppend {
                 event: seq,
                 end: replayed.tokens.len(),
                 generated,
@@ -62,21 +65,25 @@ fn apply(replayed: &mut Replayed, seq: u64, event: &Event) {
 }
 
 impl Replayed {
-    /// The last event up to which all tokens lie within the first `tokens` of the session's own,
-    /// as a fork point with the number of tokens before it. `None` if not even its first does.
+    /// Returns the last event whose tokens all lie within the session's first `tokens` own tokens.
+    /// The result is a fork point and the number of own tokens before it. `None` if no event
+    /// qualifies.
     pub fn fork_point_at(
         &self,
         session: super::super::SessionId,
         tokens: usize,
     ) -> Option<(ForkPoint, usize)> {
-        let whole = self.spans.iter().take_while(|span| span.end <= tokens);
-        whole.last().map(|span| {
+        let whole = self
+            .appends
+            .iter()
+            .take_while(|append| append.end <= tokens);
+        whole.last().map(|append| {
             (
                 ForkPoint {
                     parent: session,
-                    events: span.event + 1,
+                    events: append.event + 1,
                 },
-                span.end,
+                append.end,
             )
         })
     }
@@ -88,7 +95,7 @@ mod tests {
     use crate::session::{SessionId, format::event::Tokens};
 
     #[test]
-    fn tokens_come_in_order_with_their_spans() {
+    fn tokens_are_in_order_with_their_events() {
         let input = InputAppended {
             items: vec!["{}".into()],
             head: "null".into(),
@@ -100,12 +107,12 @@ mod tests {
         ]);
         assert_eq!(replayed.tokens, [1, 2, 3]);
         assert_eq!(replayed.input_items, ["{}"]);
-        let span = |event, end, generated| Span {
+        let append = |event, end, generated| TokenAppend {
             event,
             end,
             generated,
         };
-        assert_eq!(replayed.spans, [span(1, 2, false), span(2, 3, true)]);
+        assert_eq!(replayed.appends, [append(1, 2, false), append(2, 3, true)]);
         let id = SessionId([1; 16]);
         let point = |events| ForkPoint { parent: id, events };
         assert_eq!(replayed.fork_point_at(id, 1), None);

@@ -1,4 +1,4 @@
-//! Optional bounds on what is kept, enforced in the order of the log.
+//! Retention: optional limits on number, bytes and age, enforced in log order.
 
 use super::{
     super::{
@@ -11,17 +11,18 @@ use super::{
     gc,
 };
 
-/// How much is kept and for how long; the default is everything, for ever, except sessions that
-/// stored nothing, which stay for a day.
+/// Retention limits. By default there is no limit, except a day for sessions that stored no
+/// response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetentionLimits {
-    /// Visible responses; `Some(0)` turns the keeping of responses off.
+    /// The maximum number of visible responses; `Some(0)` disables the storage of responses.
     pub max_entries: Option<u64>,
-    /// Bytes of visible responses; `Some(0)` drops each response as soon as it is stored.
+    /// The maximum bytes of visible responses; `Some(0)` deletes each response as soon as it is
+    /// stored.
     pub max_bytes: Option<u64>,
-    /// Age of visible responses, counted from when they were stored.
+    /// The TTL of visible responses in milliseconds, from when they were stored.
     pub ttl_ms: Option<i64>,
-    /// Age of sessions without a stored response.
+    /// The TTL of sessions without a stored response, in milliseconds.
     pub unstored_retention_ms: Option<i64>,
 }
 
@@ -32,7 +33,7 @@ impl Default for RetentionLimits {
 }
 
 impl RetentionLimits {
-    /// Bounds as the command line gives them: unset is unlimited, a lifetime of 0 as well.
+    /// Converts command-line values. `None` is unlimited; so is a TTL of 0.
     pub fn from_flags(
         max_entries: Option<u64>,
         max_bytes: Option<u64>,
@@ -51,69 +52,71 @@ impl RetentionLimits {
         }
     }
 
-    /// True if responses are not kept at all.
+    /// True if responses are not stored at all.
     pub fn persistence_disabled(&self) -> bool {
         self.max_entries == Some(0)
     }
 
-    /// The shortest of the lifetimes, in milliseconds: nothing that is stored from now on outlives
-    /// its time before that.
+    /// Returns the shortest TTL in milliseconds. A session stored from now on cannot expire
+    /// earlier.
     pub fn shortest_lifetime_ms(&self) -> Option<i64> {
         let lifetimes = [self.ttl_ms, self.unstored_retention_ms];
         lifetimes.into_iter().flatten().min()
     }
 
-    /// True if a response stored at `at_ms` has outlived its time.
+    /// True if a response stored at `at_ms` has expired at `now_ms`.
     pub fn is_expired(&self, at_ms: i64, now_ms: i64) -> bool {
-        outlived(self.ttl_ms, at_ms, now_ms)
+        has_expired(self.ttl_ms, at_ms, now_ms)
     }
 }
 
-fn outlived(lifetime_ms: Option<i64>, at_ms: i64, now_ms: i64) -> bool {
+fn has_expired(lifetime_ms: Option<i64>, at_ms: i64, now_ms: i64) -> bool {
     lifetime_ms.is_some_and(|lifetime| now_ms.saturating_sub(at_ms) >= lifetime)
 }
 
-/// When the oldest response or unstored session outlives its time, in milliseconds since 1970.
+/// Returns when the next response or session expires, in milliseconds since 1970; `None` without a
+/// TTL or without entries.
 ///
 /// # Errors
-/// The storage's.
+/// Errors of the storage.
 pub fn next_expiry_ms(
     read: &impl ReadStore,
-    bounds: &RetentionLimits,
+    limits: &RetentionLimits,
 ) -> Result<Option<i64>, LogError> {
-    let kept = !bounds.persistence_disabled();
+    let persistent = !limits.persistence_disabled();
     let lifetimes = [
-        (Space::ResponseIndex, bounds.ttl_ms.filter(|_| kept)),
-        (Space::UnstoredIndex, bounds.unstored_retention_ms),
+        (Space::ResponseIndex, limits.ttl_ms.filter(|_| persistent)),
+        (Space::UnstoredIndex, limits.unstored_retention_ms),
     ];
     let mut next: Option<i64> = None;
     for (space, lifetime_ms) in lifetimes {
         let Some(lifetime_ms) = lifetime_ms else {
             continue;
         };
-        if let Some(place) = oldest(read, space)? {
-            let ends_ms = place.at_ms.saturating_add(lifetime_ms);
+        if let Some(entry) = oldest(read, space)? {
+            let ends_ms = entry.at_ms.saturating_add(lifetime_ms);
             next = Some(next.map_or(ends_ms, |next| next.min(ends_ms)));
         }
     }
     Ok(next)
 }
 
-/// Drops at most `limit` of what exceeds the bounds. Returns whether more is left to drop.
+/// Deletes at most `limit` responses and expired sessions beyond the limits. Returns true if more
+/// may be left.
 ///
-/// A dropped response that a stored one continues stays for that one, and no longer counts.
+/// A deleted response that a stored one continues stays for that one, hidden and no longer counted.
 ///
 /// # Errors
-/// The storage's.
+/// Errors of the storage.
 pub fn enforce(
     txn: &mut Txn<'_>,
-    bounds: &RetentionLimits,
+    limits: &RetentionLimits,
     now_ms: i64,
     limit: usize,
 ) -> Result<bool, LogError> {
     for _ in 0..limit {
-        if !drop_oldest_response(txn, bounds, now_ms)?
-            && !drop_oldest_unstored(txn, bounds, now_ms)?
+        if !delete_oldest_response(txn, limits, now_ms)?
+            && !expire_oldest_unstored(txn, limits, now_ms)?
         {
             return Ok(false);
         }
@@ -128,54 +131,54 @@ fn oldest(read: &impl ReadStore, space: Space) -> Result<Option<IndexEntry>, Log
         .transpose()?)
 }
 
-fn drop_oldest_response(
+fn delete_oldest_response(
     txn: &mut Txn<'_>,
-    bounds: &RetentionLimits,
+    limits: &RetentionLimits,
     now_ms: i64,
 ) -> Result<bool, LogError> {
-    if bounds.persistence_disabled() {
+    if limits.persistence_disabled() {
         return Ok(false);
     }
-    let exceeded = bounds
+    let exceeded = limits
         .max_entries
         .is_some_and(|max| txn.totals.responses > max)
-        || bounds
+        || limits
             .max_bytes
             .is_some_and(|max| txn.totals.response_bytes > max);
-    if !exceeded && bounds.ttl_ms.is_none() {
+    if !exceeded && limits.ttl_ms.is_none() {
         return Ok(false);
     }
-    let Some(place) = oldest(txn, Space::ResponseIndex)? else {
+    let Some(entry) = oldest(txn, Space::ResponseIndex)? else {
         return Ok(false);
     };
-    if !exceeded && !bounds.is_expired(place.at_ms, now_ms) {
+    if !exceeded && !limits.is_expired(entry.at_ms, now_ms) {
         return Ok(false);
     }
-    let head = load::<SessionHeader>(txn, &Key::header(place.session))?.ok_or_else(|| {
+    let header = load::<SessionHeader>(txn, &Key::header(entry.session))?.ok_or_else(|| {
         LogError::Corrupt(format!(
             "response {} is listed but has no session",
-            place.session
+            entry.session
         ))
     })?;
-    gc::delete(txn, place.session, head);
+    gc::delete(txn, entry.session, header);
     Ok(true)
 }
 
-fn drop_oldest_unstored(
+fn expire_oldest_unstored(
     txn: &mut Txn<'_>,
-    bounds: &RetentionLimits,
+    limits: &RetentionLimits,
     now_ms: i64,
 ) -> Result<bool, LogError> {
-    if bounds.unstored_retention_ms.is_none() {
+    if limits.unstored_retention_ms.is_none() {
         return Ok(false);
     }
-    let Some(place) = oldest(txn, Space::UnstoredIndex)? else {
+    let Some(entry) = oldest(txn, Space::UnstoredIndex)? else {
         return Ok(false);
     };
-    if !outlived(bounds.unstored_retention_ms, place.at_ms, now_ms) {
+    if !has_expired(limits.unstored_retention_ms, entry.at_ms, now_ms) {
         return Ok(false);
     }
-    gc::release_unstored(txn, place.session)?;
+    gc::expire_unstored(txn, entry.session)?;
     Ok(true)
 }
 
@@ -185,10 +188,10 @@ mod tests {
 
     #[test]
     fn zeros_mean_what_the_flags_say() {
-        let bounds = RetentionLimits::from_flags(Some(0), Some(0), Some(0), 0);
-        assert!(bounds.persistence_disabled());
-        assert_eq!(bounds.max_bytes, Some(0));
-        assert_eq!((bounds.ttl_ms, bounds.unstored_retention_ms), (None, None));
+        let limits = RetentionLimits::from_flags(Some(0), Some(0), Some(0), 0);
+        assert!(limits.persistence_disabled());
+        assert_eq!(limits.max_bytes, Some(0));
+        assert_eq!((limits.ttl_ms, limits.unstored_retention_ms), (None, None));
         assert!(!RetentionLimits::default().persistence_disabled());
         assert_eq!(
             RetentionLimits::default().unstored_retention_ms,
@@ -198,9 +201,9 @@ mod tests {
 
     #[test]
     fn a_clock_that_steps_back_lets_nothing_expire() {
-        let bounds = RetentionLimits::from_flags(None, None, Some(1), 0);
-        assert!(!bounds.is_expired(10_000, 500));
-        assert!(!bounds.is_expired(10_000, 10_999));
-        assert!(bounds.is_expired(10_000, 11_000));
+        let limits = RetentionLimits::from_flags(None, None, Some(1), 0);
+        assert!(!limits.is_expired(10_000, 500));
+        assert!(!limits.is_expired(10_000, 10_999));
+        assert!(limits.is_expired(10_000, 11_000));
     }
 }

@@ -1,7 +1,7 @@
-//! What readers see: durable commits only.
+//! A view of durable commits only, for readers.
 //!
-//! While a commit is applied but not synced, readers get the values from before it. If its sync
-//! fails they keep getting those, so that nobody reads what a restart would lose.
+//! While a commit is written but not synced, readers get the values from before it. If its sync
+//! fails, readers keep getting those values. So no reader sees data that a restart would lose.
 
 use std::{
     collections::BTreeMap,
@@ -16,18 +16,18 @@ use super::super::{
 /// The durable state of a storage.
 pub struct DurableView {
     storage: Arc<dyn Storage>,
-    /// What the commit under way changes, as it was before.
+    /// The values from before the commit in progress, for every key that the commit changes.
     before: RwLock<BTreeMap<Key, Option<Value>>>,
 }
 
-/// One durable state, held still: no commit begins or ends while it is there.
+/// A read transaction: one durable state. No commit begins or ends while it lives.
 pub struct ReadTxn<'a> {
     storage: &'a dyn Storage,
     before: RwLockReadGuard<'a, BTreeMap<Key, Option<Value>>>,
 }
 
 impl DurableView {
-    /// All of what `storage` holds counts as durable.
+    /// Creates a view that treats all data in `storage` as durable.
     pub fn new(storage: Arc<dyn Storage>) -> Self {
         Self {
             storage,
@@ -35,7 +35,7 @@ impl DurableView {
         }
     }
 
-    /// Holds the durable state still for a short series of reads. Commits wait meanwhile.
+    /// Begins a read transaction for a short series of reads. Commits wait meanwhile.
     pub fn begin_read(&self) -> ReadTxn<'_> {
         let before = self.before.read().unwrap_or_else(PoisonError::into_inner);
         ReadTxn {
@@ -44,14 +44,14 @@ impl DurableView {
         }
     }
 
-    /// Hides what a commit is about to change.
-    pub fn hide(&self, before: BTreeMap<Key, Option<Value>>) {
+    /// Keeps the old values of a commit visible until the commit is durable.
+    pub fn begin_commit(&self, before: BTreeMap<Key, Option<Value>>) {
         *self.before.write().unwrap_or_else(PoisonError::into_inner) = before;
     }
 
-    /// Shows everything: the commit is durable.
-    pub fn show(&self) {
-        self.hide(BTreeMap::new());
+    /// Shows the new values: the commit is durable.
+    pub fn end_commit(&self) {
+        self.begin_commit(BTreeMap::new());
     }
 }
 

@@ -1,4 +1,5 @@
-//! A commit in the making: changes over a storage, which later steps of the same commit already see.
+//! The transaction: the changes of one commit, over a storage. Later steps of the same commit see
+//! earlier ones.
 
 pub mod durable_view;
 
@@ -15,30 +16,31 @@ use super::{
     store::{Batch, ReadStore, Storage, StorageError, Totals, Value, scan_under},
 };
 
-/// Changes that will be committed together.
+/// The changes of one commit.
 pub struct Txn<'a> {
     storage: &'a dyn Storage,
-    /// What the store holds in all after the changes so far; `records` is counted at the end.
+    /// The totals after the changes so far. [`Txn::finish`] counts `records`.
     pub totals: Totals,
     writes: BTreeMap<Key, Option<Value>>,
-    /// Keys that the storage does not have.
-    fresh: HashSet<Key>,
+    /// Keys that the storage does not contain.
+    absent: HashSet<Key>,
     undo: Vec<(Key, Option<Option<Value>>)>,
-    /// The last events of sessions that this commit appends to, if others fit beside them.
+    /// The last events of sessions that this commit appends to, if further events fit into the same
+    /// value.
     tails: HashMap<SessionId, Tail>,
     len_bytes: usize,
 }
 
 /// Events that this commit writes into one value.
 struct Tail {
-    /// Number of the first.
+    /// The number of the first event.
     first: u64,
-    /// Number after the last.
+    /// The number after the last event.
     end: u64,
     payload: Payload,
 }
 
-/// A state of a [`Txn`] to which it can go back.
+/// A state of a [`Txn`] to roll back to.
 pub struct Savepoint {
     undo_len: usize,
     totals: Totals,
@@ -46,7 +48,7 @@ pub struct Savepoint {
 }
 
 impl<'a> Txn<'a> {
-    /// Begins the commit after the one that `totals` describe.
+    /// Begins the commit that follows `totals`.
     pub fn begin(storage: &'a dyn Storage, totals: Totals) -> Self {
         Self {
             storage,
@@ -55,24 +57,24 @@ impl<'a> Txn<'a> {
                 ..totals
             },
             writes: BTreeMap::new(),
-            fresh: HashSet::new(),
+            absent: HashSet::new(),
             undo: Vec::new(),
             tails: HashMap::new(),
             len_bytes: 0,
         }
     }
 
-    /// True if nothing was changed.
+    /// True if the transaction has no changes.
     pub fn is_empty(&self) -> bool {
         self.writes.is_empty()
     }
 
-    /// How many bytes of values the changes have.
+    /// Returns the bytes of the values written so far.
     pub fn len_bytes(&self) -> usize {
         self.len_bytes
     }
 
-    /// Remembers this state.
+    /// Returns a savepoint of the current state.
     pub fn savepoint(&self) -> Savepoint {
         Savepoint {
             undo_len: self.undo.len(),
@@ -81,7 +83,7 @@ impl<'a> Txn<'a> {
         }
     }
 
-    /// Undoes every change since.
+    /// Undoes every change since the savepoint.
     pub fn roll_back(&mut self, to: &Savepoint) {
         for (key, before) in self.undo.drain(to.undo_len..).rev() {
             match before {
@@ -99,26 +101,26 @@ impl<'a> Txn<'a> {
         self.undo.push((key, before));
     }
 
-    /// Stores a record.
+    /// Writes a record.
     pub fn put<T: Record>(&mut self, key: Key, record: &T) {
         let value = seal_record(&key, record, self.totals.commit);
         self.write(key, Some(value));
     }
 
-    /// Notes that the storage does not have a key, unless this commit changed it before.
-    fn expect_fresh(&mut self, key: &Key) {
+    /// Records that the storage does not contain a key, unless this commit already changed it.
+    fn expect_absent(&mut self, key: &Key) {
         if !self.writes.contains_key(key) {
-            self.fresh.insert(key.clone());
+            self.absent.insert(key.clone());
         }
     }
 
-    /// Stores a record under a key that the store is known not to have.
+    /// Writes a record under a key that the storage does not contain.
     pub fn create<T: Record>(&mut self, key: Key, record: &T) {
-        self.expect_fresh(&key);
+        self.expect_absent(&key);
         self.put(key, record);
     }
 
-    /// Stores an encoded record.
+    /// Writes an encoded record.
     pub fn put_payload(&mut self, key: Key, payload: &Payload) {
         let stamp = Stamp {
             kind: payload.kind,
@@ -130,9 +132,9 @@ impl<'a> Txn<'a> {
         self.write(key, Some(value));
     }
 
-    /// Stores bytes of a payload in consecutive parts from number `first` on, under keys that the
-    /// store is known not to have; `more` says that further bytes follow later. Returns the number
-    /// of the next part.
+    /// Writes a payload in consecutive parts, beginning with part `first`. The storage must not
+    /// contain their keys. With `more`, further bytes follow later. Returns the number of the next
+    /// part.
     pub fn create_parts(
         &mut self,
         payload: &Payload,
@@ -148,23 +150,23 @@ impl<'a> Txn<'a> {
         };
         let mut next = first;
         for (key, value) in seal_parts(stamp, key_of, first, &payload.bytes) {
-            self.expect_fresh(&key);
+            self.expect_absent(&key);
             self.write(key, Some(value));
             next += 1;
         }
         next
     }
 
-    /// Appends events to a session that has `seq` of them, in the value of those that this commit
-    /// appended just before, if they fit.
-    pub fn append_events(&mut self, id: SessionId, seq: u64, pack: &EventBatch) {
+    /// Appends events to a session that has `seq` events. They go into the value of the events that
+    /// this commit appended before, if they fit.
+    pub fn append_events(&mut self, id: SessionId, seq: u64, batch: &EventBatch) {
         let room = part_len_bytes(|part| Key::event(id, seq, part));
-        let end = seq + pack.digests.len() as u64;
-        let added = &pack.rest.bytes;
-        // A tail that was rolled back does not end where the session does.
+        let end = seq + batch.digests.len() as u64;
+        let added = &batch.rest.bytes;
+        // A tail from before a rollback does not end at the session's end.
         let before = self.tails.remove(&id).filter(|tail| {
             tail.end == seq
-                && pack.staged_parts == 0
+                && batch.staged_parts == 0
                 && tail.payload.bytes.len() + added.len() <= room
         });
         let tail = match before {
@@ -175,30 +177,30 @@ impl<'a> Txn<'a> {
             None => Tail {
                 first: seq,
                 end,
-                payload: pack.rest.clone(),
+                payload: batch.rest.clone(),
             },
         };
         let first = tail.first;
         self.create_parts(
             &tail.payload,
             |part| Key::event(id, first, part),
-            pack.staged_parts,
+            batch.staged_parts,
             false,
         );
-        if pack.staged_parts == 0 {
+        if batch.staged_parts == 0 {
             self.tails.insert(id, tail);
         }
     }
 
-    /// Removes what is stored under a key, if anything is.
+    /// Removes the value of a key, if any.
     pub fn remove(&mut self, key: Key) {
         self.write(key, None);
     }
 
-    /// Removes at most `limit` entries of a range; returns how many.
+    /// Removes at most `limit` entries of a range. Returns the number removed.
     ///
     /// # Errors
-    /// The storage's.
+    /// Errors of the storage.
     pub fn remove_range(&mut self, range: &KeyRange, limit: usize) -> Result<usize, StorageError> {
         let found = self.scan(range, limit)?;
         let count = found.len();
@@ -206,15 +208,15 @@ impl<'a> Txn<'a> {
         Ok(count)
     }
 
-    /// The batch to commit, and what it changes as it was before.
+    /// Returns the batch to commit, and the old values of the keys that it changes.
     ///
     /// # Errors
-    /// The storage's, from reading the values before.
+    /// Errors of the storage from reading the old values.
     pub fn finish(mut self) -> Result<(Batch, BTreeMap<Key, Option<Value>>), StorageError> {
         let mut before = BTreeMap::new();
         let mut records = i128::from(self.totals.records);
         for (key, value) in &self.writes {
-            let old = if self.fresh.contains(key) {
+            let old = if self.absent.contains(key) {
                 None
             } else {
                 self.storage.get(key)?
@@ -222,7 +224,7 @@ impl<'a> Txn<'a> {
             records += i128::from(value.is_some()) - i128::from(old.is_some());
             before.insert(key.clone(), old);
         }
-        // What came and went within the commit was never there.
+        // A key created and removed within the commit needs no write.
         self.writes
             .retain(|key, value| value.is_some() || before.get(key).is_some_and(Option::is_some));
         let key = Key::totals();

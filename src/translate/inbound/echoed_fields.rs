@@ -1,4 +1,4 @@
-//! What the client wants to see again.
+//! Fields that the response echoes.
 
 use serde_json::{Map, Value};
 

@@ -95,7 +95,7 @@ pub fn turn(
     Ok(turn)
 }
 
-/// What cannot be an id is refused like one that is not there.
+/// Parses an id; an invalid id gets the error of an unknown one.
 fn previous(id: Option<&str>) -> Result<Option<ResponseId>, RequestError> {
     let parse = |id: &str| id.parse().map_err(|_| RequestError::previous_not_found());
     id.map(parse).transpose()

@@ -31,7 +31,7 @@ impl Shape {
     }
 }
 
-/// How its blocks are stored.
+/// The block format.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Format {
     pub(super) packing: Packing,
@@ -41,7 +41,7 @@ pub(super) struct Format {
     pub(super) half_precision: bool,
 }
 
-/// What packing takes: threads, and memory for what is packed.
+/// Packs matrices: threads, and memory for the result.
 pub(super) struct Packer {
     pub(super) pool: Pool,
     pub(super) arena: Arena,

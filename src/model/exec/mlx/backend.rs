@@ -1,4 +1,4 @@
-//! What is assumed about the device: the only place that knows a CPU from a GPU.
+//! Assumptions about the device: the only place that tells a CPU from a GPU.
 
 use mlx_rs::{Device, DeviceType, Dtype as ArrayType};
 

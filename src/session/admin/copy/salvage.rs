@@ -22,7 +22,7 @@ use crate::session::{
 
 /// A whole session.
 pub(super) struct Salvaged {
-    pub(super) head: SessionHeader,
+    pub(super) header: SessionHeader,
     pub(super) events: Vec<Payload>,
     /// The body of its response, unless the head holds it.
     pub(super) body: Option<Payload>,
@@ -34,38 +34,38 @@ pub(super) struct Salvaged {
 impl Salvaged {
     /// The sessions without which this one means nothing.
     pub(super) fn needs(&self) -> impl Iterator<Item = SessionId> + '_ {
-        self.head
+        self.header
             .fork
             .map(|fork| fork.parent)
             .into_iter()
-            .chain(self.head.continues)
+            .chain(self.header.continues)
     }
 }
 
 /// Reads a session and checks all of it.
 pub(super) fn salvage(read: &impl ReadStore, id: SessionId) -> Result<Salvaged, LogError> {
-    let (head, events) = match load::<SessionHeader>(read, &Key::header(id))? {
-        Some(head) => with_events(read, id, head)?,
-        None => without_head(read, id)?,
+    let (header, events) = match load::<SessionHeader>(read, &Key::header(id))? {
+        Some(header) => load_with_events(read, id, header)?,
+        None => load_without_header(read, id)?,
     };
     let decoded: Result<Vec<_>, _> = events.iter().map(Event::decode).collect();
     let decoded = decoded.map_err(|damage| damaged(&Key::header(id), &damage))?;
     let closed = replay(&decoded).closed;
-    let ended_at_ms = closed.map_or(head.created_at_ms, |closed| closed.closed_at_ms);
-    if head.state == SessionState::Stored && head.response.is_none() {
+    let ended_at_ms = closed.map_or(header.created_at_ms, |closed| closed.closed_at_ms);
+    if header.state == SessionState::Stored && header.response.is_none() {
         return Err(damaged(&Key::header(id), &"the record of a response is missing").into());
     }
-    let body = match &head.response {
-        Some(kept) if kept.body.is_none() => Some(whole_body(read, id, kept)?),
+    let body = match &header.response {
+        Some(response) if response.body.is_none() => Some(load_body(read, id, response)?),
         _ => None,
     };
-    let flat = if head.flat {
-        Some(whole_flat(read, id)?)
+    let flat = if header.flat {
+        Some(load_flattened_prefix_payload(read, id)?)
     } else {
         None
     };
     Ok(Salvaged {
-        head,
+        header,
         events,
         body,
         flat,
@@ -73,58 +73,65 @@ pub(super) fn salvage(read: &impl ReadStore, id: SessionId) -> Result<Salvaged, 
     })
 }
 
-fn with_events(
+fn load_with_events(
     read: &impl ReadStore,
     id: SessionId,
-    head: SessionHeader,
+    header: SessionHeader,
 ) -> Result<(SessionHeader, Vec<Payload>), LogError> {
-    let events = load_event_payloads(read, id, head.events)?;
-    if hash_chain::over(&events) != head.chain {
-        return Err(damaged(&Key::header(id), &"the chain over its events is broken").into());
+    let events = load_event_payloads(read, id, header.events)?;
+    if hash_chain::over(&events) != header.chain {
+        return Err(damaged(
+            &Key::header(id),
+            &"the hash chain over its events does not match",
+        )
+        .into());
     }
-    Ok((head, events))
+    Ok((header, events))
 }
 
 /// A session whose turn is in flight, or whose last head was lost: then one from before the turn
 /// ended may still be found.
-fn without_head(
+fn load_without_header(
     read: &impl ReadStore,
     id: SessionId,
 ) -> Result<(SessionHeader, Vec<Payload>), LogError> {
     let open = load::<SessionHeader>(read, &Key::open_header(id))?;
-    match (rebuild(read, id), open) {
+    match (rebuild_header(read, id), open) {
         (Ok(rebuilt), _) if rebuilt.0.response.is_some() => Ok(rebuilt),
-        (_, Some(open)) => with_events(read, id, open),
+        (_, Some(open)) => load_with_events(read, id, open),
         (rebuilt, None) => rebuilt,
     }
 }
 
-fn whole_body(
+fn load_body(
     read: &impl ReadStore,
     id: SessionId,
-    kept: &ResponseHeader,
+    response: &ResponseHeader,
 ) -> Result<Payload, LogError> {
     let body = load_parts(read, Space::Body, id)?.filter(|body| {
         let digest: [u8; 32] = Sha256::digest(&body.bytes).into();
-        digest == kept.body_digest
+        digest == response.body_digest
     });
-    Ok(body.ok_or_else(|| damaged(&Key::body(id, 0), &"the body is not whole"))?)
+    Ok(body.ok_or_else(|| damaged(&Key::body(id, 0), &"the body is missing or damaged"))?)
 }
 
-fn whole_flat(read: &impl ReadStore, id: SessionId) -> Result<Payload, LogError> {
-    lineage::load_flat(read, id)?;
+fn load_flattened_prefix_payload(
+    read: &impl ReadStore,
+    id: SessionId,
+) -> Result<Payload, LogError> {
+    lineage::load_flattened_prefix(read, id)?;
     let flat = load_parts(read, Space::FlattenedPrefix, id)?.filter(|flat| flat.kind == Kind::Flat);
     Ok(flat.ok_or_else(|| {
         damaged(
             &Key::flattened_prefix(id, 0),
-            &"the flattened tokens are missing",
+            &"the flattened prefix is missing",
         )
     })?)
 }
 
 /// Makes a head from the events that are there, in order, from the first on. A response comes back
 /// if its body has values of its own, to be read but not to be forked.
-fn rebuild(
+fn rebuild_header(
     read: &impl ReadStore,
     id: SessionId,
 ) -> Result<(SessionHeader, Vec<Payload>), LogError> {
@@ -134,15 +141,17 @@ fn rebuild(
     let replayed = replay(&decoded);
     let opened = replayed
         .opened
-        .ok_or_else(|| damaged(&Key::event(id, 0, 0), &"the session's opening is missing"))?;
+        .ok_or_else(|| damaged(&Key::event(id, 0, 0), &"the Opened event is missing"))?;
     let depth = match opened.fork {
-        Some(fork) => load_session(read, fork.parent)?.map_or(0, |head| head.depth) + 1,
+        Some(fork) => load_session(read, fork.parent)?.map_or(0, |header| header.depth) + 1,
         None => 0,
     };
     let response = rebuild_response(read, id, &decoded)?;
-    let body_len_bytes = response.as_ref().map_or(0, |kept| kept.body_len_bytes);
+    let body_len_bytes = response
+        .as_ref()
+        .map_or(0, |response| response.body_len_bytes);
     let lengths = events.iter().map(|event| event.bytes.len() as u64);
-    let head = SessionHeader {
+    let header = SessionHeader {
         owner: opened.owner,
         model: opened.model,
         created_at_ms: opened.created_at_ms,
@@ -162,7 +171,7 @@ fn rebuild(
         },
         response,
     };
-    Ok((head, events))
+    Ok((header, events))
 }
 
 fn rebuild_response(
@@ -204,10 +213,10 @@ fn leading_events(read: &impl ReadStore, id: SessionId) -> Result<Vec<Payload>, 
         over |= position.is_none_or(|(seq, _)| seq != first);
         if let Some((_, part)) = position.filter(|_| !over) {
             let whole = assembly.push(key, part, &value);
-            let unpacked =
-                whole.map(|whole| whole.map(|whole| event_batch::unpack(&whole)).transpose());
-            match unpacked {
-                Ok(Ok(unpacked)) => events.extend(unpacked.into_iter().flatten()),
+            let decoded =
+                whole.map(|whole| whole.map(|whole| event_batch::decode(&whole)).transpose());
+            match decoded {
+                Ok(Ok(decoded)) => events.extend(decoded.into_iter().flatten()),
                 _ => over = true,
             }
         }

@@ -1,4 +1,4 @@
-//! The released formats byte for byte, and upgrades that faults interrupt.
+//! Tests of the released formats, byte for byte, and of upgrades that faults interrupt.
 
 use std::sync::Arc;
 
@@ -26,7 +26,8 @@ const FORK: ForkPoint = ForkPoint {
     events: 5,
 };
 
-/// One value of every kind with its encoding in format 1, in the order of the kinds' numbers.
+/// Returns one value of every kind with its encoding in format 1, in the order of the kinds'
+/// numbers.
 fn samples() -> Vec<(Kind, Vec<u8>)> {
     [event_samples(), session_samples(), store_samples()].concat()
 }
@@ -70,7 +71,7 @@ fn event_samples() -> Vec<(Kind, Vec<u8>)> {
         (Kind::TurnClosed, encode(&closed)),
         (Kind::Rerooted, encode(&Rerooted { kept_events: 5 })),
         (Kind::Purged, encode(&Purged { ordinal: 6 })),
-        (Kind::Events, event_batch::pack(&together).bytes),
+        (Kind::Events, event_batch::encode(&together).bytes),
     ]
 }
 
@@ -212,7 +213,8 @@ fn every_variant_of_format_1_keeps_its_number() {
     assert!((0..5).eq(states.iter().map(|state| number(encode(state)))));
 }
 
-/// A step to a format in which places are an hour later: it must meet every place exactly once.
+/// A migration step that adds an hour to every index entry. It must process every entry exactly
+/// once.
 fn an_hour_later(envelope: &Envelope<'_>) -> Result<Option<Payload>, String> {
     if envelope.kind != Kind::Place {
         return Ok(None);
@@ -226,7 +228,7 @@ fn an_hour_later(envelope: &Envelope<'_>) -> Result<Option<Payload>, String> {
     }))
 }
 
-/// A store of format 1 with more places than one commit of an upgrade rewrites.
+/// Creates a store of format 1 with more index entries than one commit of an upgrade rewrites.
 fn old_store(storage: &dyn Storage, places: u64) {
     let totals = prepare(storage, &[]).unwrap();
     let mut txn = Txn::begin(storage, totals);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{ALL, SetClock, assert_clean, id, opening, start, start_at, store};
+use super::{ALL, SetClock, assert_clean, id, new_session, start, start_at, store};
 use crate::session::{
     LogError, RetentionLimits,
     format::record::{SessionHeader, SessionState, load, load_totals},
@@ -22,7 +22,7 @@ async fn bounds_drop_the_oldest_but_nothing_that_is_continued() {
         let parent = log.continuation(&ALL, id(n - 1)).unwrap();
         store(&log, n, Some(&parent)).await;
     }
-    log.settle().await.unwrap();
+    log.wait_for_gc().await.unwrap();
     let listed: Vec<_> = log
         .list(None, None, 9)
         .unwrap()
@@ -36,7 +36,7 @@ async fn bounds_drop_the_oldest_but_nothing_that_is_continued() {
     for n in 6..=7 {
         store(&log, n, None).await;
     }
-    log.settle().await.unwrap();
+    log.wait_for_gc().await.unwrap();
     assert_eq!(load_totals(&Direct(&*storage)).unwrap().sessions, 2);
 }
 
@@ -49,7 +49,7 @@ async fn a_bound_of_no_bytes_drops_each_response_at_once() {
     );
     store(&log, 1, None).await;
     assert_eq!(log.response(&ALL, id(1)), Err(LogError::NotFound));
-    log.settle().await.unwrap();
+    log.wait_for_gc().await.unwrap();
     assert_eq!(load_totals(&Direct(&*storage)).unwrap().records, 2);
 }
 
@@ -95,7 +95,7 @@ async fn what_has_outlived_its_time_is_hidden_before_it_is_dropped() {
     assert_eq!(listed.iter().map(|l| l.id).collect::<Vec<_>>(), [id(900)]);
     assert!(storage.get(&Key::header(id(1))).unwrap().is_some());
     log.sweep(1_001).await.unwrap();
-    log.settle().await.unwrap();
+    log.wait_for_gc().await.unwrap();
     assert_eq!(storage.get(&Key::header(id(1))).unwrap(), None);
     assert_eq!(log.next_expiry_ms(), Ok(Some(1_900)));
 }
@@ -118,7 +118,7 @@ async fn without_persistence_everything_by_id_says_so_and_turns_are_still_logged
     );
     let listed = log.list(None, None, 1).map(|listed| listed.len());
     assert_eq!(listed, Err(LogError::PersistenceDisabled));
-    let mut continuing = opening(2, None);
+    let mut continuing = new_session(2, None);
     continuing.continues = Some(id(1));
     let refused = log.begin(continuing).await.map(|turn| turn.id());
     assert_eq!(refused, Err(LogError::PersistenceDisabled));

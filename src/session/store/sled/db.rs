@@ -12,7 +12,7 @@ use std::{
 use super::files;
 use crate::session::{
     keys::{Key, KeyRange},
-    store::{StorageError, Value},
+    store::{ReadStore, StorageError, Value},
 };
 
 /// An open sled database, of which only the default tree is used.
@@ -52,27 +52,6 @@ impl Db {
             .ok_or_else(|| StorageError::Failed("the store is closed".into()))
     }
 
-    pub(super) fn get(&self, key: &Key) -> Result<Option<Value>, StorageError> {
-        let db = self.db()?;
-        Ok(guarded("reading it", || db.get(key.as_bytes()))?.map(|value| value.to_vec()))
-    }
-
-    pub(super) fn scan(
-        &self,
-        range: &KeyRange,
-        limit: usize,
-    ) -> Result<Vec<(Key, Value)>, StorageError> {
-        let db = self.db()?;
-        guarded("reading it", || {
-            let found = db
-                .range(range.start.as_bytes()..range.end.as_bytes())
-                .take(limit);
-            found
-                .map(|entry| entry.map(|(key, value)| (Key::from_bytes(&key), value.to_vec())))
-                .collect()
-        })
-    }
-
     /// Applies changes atomically; returns when they are durable.
     pub(super) fn write<'a>(
         &self,
@@ -97,15 +76,34 @@ impl Db {
     }
 
     /// Lets the database go.
-    pub(super) fn shut(&mut self) {
+    pub(super) fn close(&mut self) {
         let db = self.db.take();
         let _ = catch_unwind(AssertUnwindSafe(|| drop(db)));
     }
 }
 
+impl ReadStore for Db {
+    fn get(&self, key: &Key) -> Result<Option<Value>, StorageError> {
+        let db = self.db()?;
+        Ok(guarded("reading it", || db.get(key.as_bytes()))?.map(|value| value.to_vec()))
+    }
+
+    fn scan(&self, range: &KeyRange, limit: usize) -> Result<Vec<(Key, Value)>, StorageError> {
+        let db = self.db()?;
+        guarded("reading it", || {
+            let found = db
+                .range(range.start.as_bytes()..range.end.as_bytes())
+                .take(limit);
+            found
+                .map(|entry| entry.map(|(key, value)| (Key::from_bytes(&key), value.to_vec())))
+                .collect()
+        })
+    }
+}
+
 impl Drop for Db {
     fn drop(&mut self) {
-        self.shut();
+        self.close();
     }
 }
 
@@ -125,7 +123,7 @@ fn guarded<T>(doing: &str, call: impl FnOnce() -> ::sled::Result<T>) -> Result<T
                 .unwrap_or("panic");
             let first_line = text.lines().next().unwrap_or_default();
             Err(StorageError::Damaged(format!(
-                "{doing}: the engine gave up: {first_line}"
+                "{doing}: sled panicked: {first_line}"
             )))
         }
     }

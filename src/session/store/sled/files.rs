@@ -35,10 +35,10 @@ pub(super) fn make_private_dir(dir: &Path) -> Result<(), StorageError> {
 
 /// Takes from others what they may do with a folder that was there before. What matters lies in a
 /// folder below that is private in any case, so it is no error if this one belongs to somebody else.
-pub(super) fn keep_others_out(dir: &Path) {
+pub(super) fn make_private(dir: &Path) {
     let is_open = fs::metadata(dir).is_ok_and(|data| data.permissions().mode() & 0o077 != 0);
     if is_open && let Err(error) = set_mode(dir, 0o700) {
-        tracing::warn!(%error, "others may list the folder of the session log");
+        tracing::warn!(%error, "session folder permissions: chmod failed");
     }
 }
 
@@ -84,12 +84,12 @@ pub(super) fn sync_dir(dir: &Path) -> Result<(), StorageError> {
 }
 
 /// Makes everything below a folder durable and private, and the folder itself.
-pub(super) fn settle_tree(dir: &Path) -> Result<(), StorageError> {
+pub(super) fn sync_tree(dir: &Path) -> Result<(), StorageError> {
     let entries = fs::read_dir(dir).map_err(failed("listing", dir))?;
     for entry in entries {
         let path = entry.map_err(failed("listing", dir))?.path();
         if path.is_dir() {
-            settle_tree(&path)?;
+            sync_tree(&path)?;
         } else {
             let file = File::open(&path).map_err(failed("opening", &path))?;
             set_mode(&path, 0o600)?;
@@ -140,7 +140,7 @@ pub(super) fn rename_dir(from: &Path, to: &Path) -> Result<(), StorageError> {
 
 /// Takes space that [`give_up_reserve`] frees when the disk is full, so that the engine can still be
 /// opened and read then. Succeeds only while there is that much space.
-pub(super) fn keep_reserve(path: &Path) -> Result<(), StorageError> {
+pub(super) fn allocate_reserve(path: &Path) -> Result<(), StorageError> {
     let reserve = open_private(path)?;
     let kept = reserve
         .metadata()
@@ -157,7 +157,7 @@ pub(super) fn keep_reserve(path: &Path) -> Result<(), StorageError> {
 }
 
 /// Frees the space of the reserve, if there is one.
-pub(super) fn give_up_reserve(path: &Path) -> Result<(), StorageError> {
+pub(super) fn free_reserve(path: &Path) -> Result<(), StorageError> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             Err(failed("removing", path)(error))

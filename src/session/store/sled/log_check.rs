@@ -22,7 +22,7 @@ const KIND_LAST: u8 = 11;
 
 /// What the file looks like.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Examined {
+pub(super) struct LogCheck {
     /// Position in the log after its last message.
     pub(super) end: u64,
     /// What cannot be as sled left it, if anything.
@@ -30,10 +30,10 @@ pub(super) struct Examined {
 }
 
 /// Examines the part of the file that sled will replay.
-pub(super) fn examine(engine_dir: &Path) -> Result<Examined, StorageError> {
-    let path = engine_dir.join("db");
+pub(super) fn check(sled_dir: &Path) -> Result<LogCheck, StorageError> {
+    let path = sled_dir.join("db");
     let file = File::open(&path).map_err(files::failed("opening", &path))?;
-    let replayed_from = summary_position(engine_dir)? / SEGMENT_LEN_BYTES * SEGMENT_LEN_BYTES;
+    let replayed_from = summary_position(sled_dir)? / SEGMENT_LEN_BYTES * SEGMENT_LEN_BYTES;
     let (mut segments, mut damage) = segment_headers(&file, &path)?;
     segments.retain(|segment| segment.position >= replayed_from);
     segments.sort_by_key(|segment| segment.position);
@@ -41,23 +41,24 @@ pub(super) fn examine(engine_dir: &Path) -> Result<Examined, StorageError> {
     let last = segments.len().saturating_sub(1);
     for (index, segment) in segments.iter().enumerate() {
         let bytes = read_at(&file, segment.offset, SEGMENT_LEN_BYTES as usize, &path)?;
-        let walked = walk(&bytes, segment.position / SEGMENT_LEN_BYTES);
-        end = segment.position + walked.len as u64;
-        let cut_short = !walked.full && (index < last || goes_on(&bytes, segment, walked.len));
+        let scanned = scan_messages(&bytes, segment.position / SEGMENT_LEN_BYTES);
+        end = segment.position + scanned.len as u64;
+        let cut_short =
+            !scanned.full && (index < last || has_later_message(&bytes, segment, scanned.len));
         if cut_short && damage.is_none() {
-            let at = segment.offset + walked.len as u64;
+            let at = segment.offset + scanned.len as u64;
             damage = Some(format!("{} is damaged at byte {at}", path.display()));
         }
     }
-    Ok(Examined { end, damage })
+    Ok(LogCheck { end, damage })
 }
 
 /// The log position up to which the newest summary covers the file; 0 without one.
-fn summary_position(engine_dir: &Path) -> Result<u64, StorageError> {
+fn summary_position(sled_dir: &Path) -> Result<u64, StorageError> {
     let mut newest = 0;
-    for entry in fs::read_dir(engine_dir).map_err(files::failed("listing", engine_dir))? {
+    for entry in fs::read_dir(sled_dir).map_err(files::failed("listing", sled_dir))? {
         let name = entry
-            .map_err(files::failed("listing", engine_dir))?
+            .map_err(files::failed("listing", sled_dir))?
             .file_name();
         let position = name.to_str().and_then(|name| name.strip_prefix("snap."));
         let position = position.and_then(|digits| u64::from_str_radix(digits, 16).ok());
@@ -80,7 +81,7 @@ fn segment_headers(
 ) -> Result<(Vec<Segment>, Option<String>), StorageError> {
     let len = file
         .metadata()
-        .map_err(files::failed("asking for", path))?
+        .map_err(files::failed("reading the length of", path))?
         .len();
     let mut segments = Vec::new();
     let mut damage = None;
@@ -91,7 +92,7 @@ fn segment_headers(
             None if header.iter().all(|byte| *byte == 0) => {}
             None => {
                 damage.get_or_insert(format!(
-                    "{} is damaged at byte {offset}: no segment begins there",
+                    "{} is damaged at byte {offset}: bad segment header",
                     path.display()
                 ));
             }
@@ -128,7 +129,7 @@ fn read_at(file: &File, offset: u64, len: usize, path: &Path) -> Result<Vec<u8>,
     Ok(bytes)
 }
 
-struct Walked {
+struct ScannedSegment {
     /// Length of the header and the whole messages after it.
     len: usize,
     /// True if nothing more fits.
@@ -136,7 +137,7 @@ struct Walked {
 }
 
 /// Follows the messages of a segment until one cannot be read.
-fn walk(segment: &[u8], number: u64) -> Walked {
+fn scan_messages(segment: &[u8], number: u64) -> ScannedSegment {
     let mut len = SEGMENT_HEADER_LEN_BYTES;
     let last_start = SEGMENT_LEN_BYTES as usize - MESSAGE_HEADER_LEN_MAX_BYTES;
     while len <= last_start {
@@ -144,13 +145,13 @@ fn walk(segment: &[u8], number: u64) -> Walked {
             Some((message_len, kind)) => {
                 len += message_len;
                 if kind == KIND_CAP {
-                    return Walked { len, full: true };
+                    return ScannedSegment { len, full: true };
                 }
             }
-            None => return Walked { len, full: false },
+            None => return ScannedSegment { len, full: false },
         }
     }
-    Walked { len, full: true }
+    ScannedSegment { len, full: true }
 }
 
 /// Length and kind of the whole, undamaged message of segment `number` at the start of `bytes`.
@@ -202,7 +203,7 @@ fn parse_number(bytes: &[u8]) -> Option<(u64, usize)> {
 
 /// True if a message of the same segment can be read anywhere after the place where the walk
 /// ended: then the log did not end there.
-fn goes_on(bytes: &[u8], segment: &Segment, from: usize) -> bool {
+fn has_later_message(bytes: &[u8], segment: &Segment, from: usize) -> bool {
     let number = segment.position / SEGMENT_LEN_BYTES;
     (from + 1..bytes.len()).any(|at| parse_message(&bytes[at..], number).is_some())
 }

@@ -44,7 +44,7 @@ impl ManifestFile {
             path: path.to_owned(),
             current: first,
         };
-        manifest.state(first)?;
+        manifest.write(first)?;
         manifest.sync()?;
         Ok(manifest)
     }
@@ -62,8 +62,8 @@ impl ManifestFile {
         let mut slots = vec![0; 2 * SLOT_LEN_BYTES];
         file.read_exact_at(&mut slots, 0)
             .map_err(|_| unreadable())?;
-        let statements = slots.chunks_exact(SLOT_LEN_BYTES).filter_map(read_slot);
-        let newest = statements.max_by_key(|manifest| manifest.generation);
+        let manifests = slots.chunks_exact(SLOT_LEN_BYTES).filter_map(read_slot);
+        let newest = manifests.max_by_key(|manifest| manifest.generation);
         let current = newest.ok_or_else(unreadable)?;
         Ok(Self {
             file,
@@ -73,7 +73,7 @@ impl ManifestFile {
     }
 
     /// Writes a new statement into the older slot, without syncing it.
-    pub(super) fn state(&mut self, next: Manifest) -> Result<(), StorageError> {
+    pub(super) fn write(&mut self, next: Manifest) -> Result<(), StorageError> {
         let generation = self.current.generation + 1;
         let next = Manifest { generation, ..next };
         let slot = seal_record(&slot_key(), &next, generation);
@@ -127,14 +127,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("manifest");
         let mut manifest = ManifestFile::create(&path, at(1)).unwrap();
-        manifest.state(at(2)).unwrap();
-        manifest.state(at(3)).unwrap();
+        manifest.write(at(2)).unwrap();
+        manifest.write(at(3)).unwrap();
         assert_eq!(ManifestFile::open(&path).unwrap().current.totals.commit, 3);
         let torn_slot = (manifest.current.generation % 2) * SLOT_LEN_BYTES as u64;
         manifest.file.write_all_at(&[0xff], torn_slot + 30).unwrap();
         let mut older = ManifestFile::open(&path).unwrap();
         assert_eq!(older.current.totals.commit, 2);
-        older.state(at(4)).unwrap();
+        older.write(at(4)).unwrap();
         assert_eq!(ManifestFile::open(&path).unwrap().current.totals.commit, 4);
     }
 

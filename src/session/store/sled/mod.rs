@@ -13,6 +13,8 @@ mod files;
 mod log_check;
 mod manifest;
 mod open;
+mod paths;
+mod writer;
 
 use std::{
     fs::File,
@@ -26,16 +28,14 @@ use std::{
 
 use super::{
     super::{
-        format::{
-            migrate::FORMAT_VERSION,
-            record::{Manifest, load},
-        },
+        format::record::load,
         keys::{Key, KeyRange},
     },
     Batch, ReadStore, Storage, StorageError, Totals, Value,
 };
 use db::Db;
-use manifest::ManifestFile;
+use paths::Paths;
+use writer::{Writer, WriterState};
 
 /// How a store is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,15 +57,15 @@ pub struct SledStorage {
     paths: Paths,
     options: SledOptions,
     store: [u8; 16],
-    engine: RwLock<Db>,
+    db: RwLock<Db>,
     writer: Mutex<Writer>,
-    effort: Counters,
+    counters: Counters,
     lock: File,
 }
 
 /// What writing has cost so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Effort {
+pub struct WriteStats {
     /// Commits that became durable.
     pub commits: u64,
     /// Times that the engine was told to make its buffers durable.
@@ -79,80 +79,6 @@ struct Counters {
     commits: AtomicU64,
     flushes: AtomicU64,
     syncs: AtomicU64,
-}
-
-/// Where the parts of a store lie.
-#[derive(Debug, Clone)]
-struct Paths {
-    dir: PathBuf,
-}
-
-impl Paths {
-    /// What a backup has to hold.
-    fn store(&self) -> PathBuf {
-        self.dir.join("store")
-    }
-
-    /// Sled's folder.
-    fn engine(&self) -> PathBuf {
-        self.store().join("log")
-    }
-
-    /// Sled's file.
-    fn db(&self) -> PathBuf {
-        self.engine().join("db")
-    }
-
-    fn manifest(&self) -> PathBuf {
-        self.store().join("manifest")
-    }
-
-    /// Space to fall back on when the disk is full.
-    fn reserve(&self) -> PathBuf {
-        self.store().join("reserve")
-    }
-
-    fn lock(&self) -> PathBuf {
-        self.dir.join("lock")
-    }
-
-    /// A store that is being made.
-    fn unfinished(&self) -> PathBuf {
-        self.dir.join("store.new")
-    }
-
-    /// A store that was replaced.
-    fn replaced(&self) -> PathBuf {
-        self.dir.join("store.old")
-    }
-
-    /// A folder with a store that is to replace this one.
-    fn replacement(&self) -> PathBuf {
-        self.dir.join("replacement")
-    }
-
-    /// A copy on which a doubtful opening is tried.
-    fn trial(&self) -> PathBuf {
-        self.dir.join("rehearsal")
-    }
-}
-
-/// What only the writer touches.
-struct Writer {
-    /// Sled's file through a handle of our own, to sync it.
-    db: File,
-    manifest: ManifestFile,
-    /// The last durable commit.
-    durable: Totals,
-    state: WriterState,
-}
-
-enum WriterState {
-    Good,
-    /// Recoverable.
-    Full(String),
-    /// For good.
-    Failed(String),
 }
 
 impl SledStorage {
@@ -170,9 +96,9 @@ impl SledStorage {
     /// # Errors
     /// From removing what an earlier attempt left.
     pub fn begin_replacement(&self) -> Result<PathBuf, StorageError> {
-        let beside = self.paths.replacement();
-        files::remove_tree(&beside)?;
-        Ok(beside)
+        let dir = self.paths.replacement();
+        files::remove_tree(&dir)?;
+        Ok(dir)
     }
 
     /// Closes this store and puts the one in the replacement folder in its place, durably. A crash
@@ -185,19 +111,19 @@ impl SledStorage {
         let new = Paths {
             dir: self.paths.replacement(),
         };
-        files::rename_dir(&self.paths.store(), &self.paths.replaced())?;
+        files::rename_dir(&self.paths.store(), &self.paths.old_store())?;
         files::rename_dir(&new.store(), &self.paths.store())?;
         files::sync_dir(&self.paths.dir)?;
-        files::remove_tree(&self.paths.replaced())?;
+        files::remove_tree(&self.paths.old_store())?;
         files::remove_tree(&new.dir)
     }
 
     /// What commits have cost since the store was opened.
-    pub fn effort(&self) -> Effort {
-        Effort {
-            commits: self.effort.commits.load(Ordering::Relaxed),
-            flushes: self.effort.flushes.load(Ordering::Relaxed),
-            syncs: self.effort.syncs.load(Ordering::Relaxed),
+    pub fn write_stats(&self) -> WriteStats {
+        WriteStats {
+            commits: self.counters.commits.load(Ordering::Relaxed),
+            flushes: self.counters.flushes.load(Ordering::Relaxed),
+            syncs: self.counters.syncs.load(Ordering::Relaxed),
         }
     }
 
@@ -209,62 +135,62 @@ impl SledStorage {
         &self,
         read: impl FnOnce(&Db) -> Result<T, StorageError>,
     ) -> Result<T, StorageError> {
-        read(&self.engine.read().unwrap_or_else(PoisonError::into_inner))
+        read(&self.db.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn try_commit(&self, writer: &mut Writer, batch: &Batch) -> Result<(), StorageError> {
-        writer.state_durable(false, &self.paths)?;
+        writer.write_manifest(false, &self.paths)?;
         // The manifest states what is durable already, so it need not wait for the engine.
         let (manifest, durable) = (&writer.manifest, writer.durable.commit);
         let sync = |file: &dyn Fn() -> Result<(), StorageError>| {
-            self.effort.syncs.fetch_add(1, Ordering::Relaxed);
+            self.counters.syncs.fetch_add(1, Ordering::Relaxed);
             file()
         };
         thread::scope(|scope| {
-            let stated = scope.spawn(|| sync(&|| manifest.sync()));
-            self.effort.flushes.fetch_add(1, Ordering::Relaxed);
-            let written = sync(&|| self.read(|engine| engine.write(&batch.writes)));
+            let manifest_sync = scope.spawn(|| sync(&|| manifest.sync()));
+            self.counters.flushes.fetch_add(1, Ordering::Relaxed);
+            let written = sync(&|| self.read(|db| db.write(&batch.writes)));
             if let Err(StorageError::Failed(_)) = written {
-                self.keep_readable(durable);
+                self.reopen_for_reads(durable);
             }
             written?;
-            stated
+            manifest_sync
                 .join()
                 .unwrap_or_else(|_| Err(StorageError::Failed("the sync panicked".into())))
         })
     }
 
     /// Makes the engine readable again after its disk was full.
-    fn fall_back(&self, writer: &mut Writer) -> Result<(), StorageError> {
-        files::give_up_reserve(&self.paths.reserve())?;
+    fn reopen_with_reserve(&self, writer: &mut Writer) -> Result<(), StorageError> {
+        files::free_reserve(&self.paths.reserve())?;
         self.reopen(writer)
     }
 
     /// After a failed write the engine refuses reads of every page that the write had changed, and
     /// those may be all. Opened again it does not. No commit follows, and readers still get the values
     /// from before the write.
-    fn keep_readable(&self, durable: u64) {
-        let mut engine = self.engine.write().unwrap_or_else(PoisonError::into_inner);
-        engine.shut();
-        let opened = Db::open(&self.paths.engine(), self.options.cache_bytes);
+    fn reopen_for_reads(&self, durable: u64) {
+        let mut db = self.db.write().unwrap_or_else(PoisonError::into_inner);
+        db.close();
+        let opened = Db::open(&self.paths.sled_dir(), self.options.cache_bytes);
         match opened.and_then(|opened| {
-            found_commit(&opened, durable)?;
+            check_reopened(&opened, durable)?;
             Ok(opened)
         }) {
-            Ok(opened) => *engine = opened,
-            Err(error) => tracing::error!(%error, "opening the session log again for reading"),
+            Ok(opened) => *db = opened,
+            Err(error) => tracing::error!(%error, "session log reopen for reads failed"),
         }
     }
 
     /// Closes the engine and opens it again over the same file.
     fn reopen(&self, writer: &mut Writer) -> Result<(), StorageError> {
-        let mut engine = self.engine.write().unwrap_or_else(PoisonError::into_inner);
-        engine.shut();
+        let mut db = self.db.write().unwrap_or_else(PoisonError::into_inner);
+        db.close();
         writer.sync(&self.paths)?;
-        *engine = Db::open(&self.paths.engine(), self.options.cache_bytes)?;
-        let found = found_commit(&engine, writer.durable.commit)?;
-        engine.flush()?;
-        files::settle_tree(&self.paths.engine())?;
+        *db = Db::open(&self.paths.sled_dir(), self.options.cache_bytes)?;
+        let found = check_reopened(&db, writer.durable.commit)?;
+        db.flush()?;
+        files::sync_tree(&self.paths.sled_dir())?;
         writer.durable = found;
         Ok(())
     }
@@ -272,8 +198,8 @@ impl SledStorage {
 
 /// The totals in an engine that was opened again: of the commit that was durable, or of the one
 /// after it, which then was written in whole.
-fn found_commit(engine: &Db, durable: u64) -> Result<Totals, StorageError> {
-    let found = load::<Totals>(&Opened(engine), &Key::totals())?.unwrap_or_default();
+fn check_reopened(db: &Db, durable: u64) -> Result<Totals, StorageError> {
+    let found = load::<Totals>(db, &Key::totals())?.unwrap_or_default();
     if found.commit != durable && found.commit != durable + 1 {
         return Err(StorageError::Failed(format!(
             "opened again, the log ends with commit {} where {durable} was durable",
@@ -283,60 +209,23 @@ fn found_commit(engine: &Db, durable: u64) -> Result<Totals, StorageError> {
     Ok(found)
 }
 
-impl Writer {
-    /// States the last durable commit in the manifest, without syncing that.
-    fn state_durable(&mut self, closed: bool, paths: &Paths) -> Result<(), StorageError> {
-        let len = self
-            .db
-            .metadata()
-            .map_err(files::failed("asking for", &paths.db()))?
-            .len();
-        let statement = Manifest {
-            version: FORMAT_VERSION,
-            totals: self.durable,
-            db_len_bytes: len,
-            log_end: if closed {
-                log_check::examine(&paths.engine())?.end
-            } else {
-                0
-            },
-            closed,
-            ..self.manifest.current
-        };
-        self.manifest.state(statement)
-    }
-
-    /// Makes all that was written durable.
-    fn sync(&self, paths: &Paths) -> Result<(), StorageError> {
-        sync_db(&self.db, paths)?;
-        self.manifest.sync()
-    }
-}
-
-/// Makes durable what the engine wrote, whatever it was.
-fn sync_db(db: &File, paths: &Paths) -> Result<(), StorageError> {
-    // An error here may have dropped dirty pages, whatever its kind: no retry can tell.
-    db.sync_data()
-        .map_err(|error| StorageError::Failed(format!("syncing {}: {error}", paths.db().display())))
-}
-
 impl Storage for SledStorage {
     fn id(&self) -> [u8; 16] {
         self.store
     }
 
     fn get(&self, key: &Key) -> Result<Option<Value>, StorageError> {
-        self.read(|engine| engine.get(key))
+        self.read(|db| db.get(key))
     }
 
     fn scan(&self, range: &KeyRange, limit: usize) -> Result<Vec<(Key, Value)>, StorageError> {
-        self.read(|engine| engine.scan(range, limit))
+        self.read(|db| db.scan(range, limit))
     }
 
     fn commit(&self, batch: &Batch) -> Result<(), StorageError> {
         let mut writer = self.writer();
         match &writer.state {
-            WriterState::Good => {}
+            WriterState::Ready => {}
             WriterState::Full(why) => return Err(StorageError::Full(why.clone())),
             WriterState::Failed(why) => return Err(StorageError::Failed(why.clone())),
         }
@@ -344,13 +233,13 @@ impl Storage for SledStorage {
         match &committed {
             Ok(()) => {
                 writer.durable = batch.totals;
-                self.effort.commits.fetch_add(1, Ordering::Relaxed);
+                self.counters.commits.fetch_add(1, Ordering::Relaxed);
             }
             Err(StorageError::Full(why)) => {
                 writer.state = WriterState::Full(why.clone());
                 // The engine refuses some reads after a failed write, too.
-                if let Err(error) = self.fall_back(&mut writer) {
-                    tracing::error!(%error, "opening the session log again on a full disk");
+                if let Err(error) = self.reopen_with_reserve(&mut writer) {
+                    tracing::error!(%error, "session log reopen on full disk failed");
                 }
             }
             Err(error) => writer.state = WriterState::Failed(error.to_string()),
@@ -361,20 +250,20 @@ impl Storage for SledStorage {
     fn recover(&self) -> Result<(), StorageError> {
         let mut writer = self.writer();
         match &writer.state {
-            WriterState::Good => return Ok(()),
+            WriterState::Ready => return Ok(()),
             WriterState::Failed(why) => return Err(StorageError::Failed(why.clone())),
-            WriterState::Full(_) => files::keep_reserve(&self.paths.reserve())?,
+            WriterState::Full(_) => files::allocate_reserve(&self.paths.reserve())?,
         }
-        let back = match self.read(Db::flush) {
+        let recovered = match self.read(Db::flush) {
             Ok(()) => Ok(()),
             Err(_) => self.reopen(&mut writer),
         };
-        writer.state = match &back {
-            Ok(()) => WriterState::Good,
+        writer.state = match &recovered {
+            Ok(()) => WriterState::Ready,
             Err(StorageError::Full(why)) => WriterState::Full(why.clone()),
             Err(error) => WriterState::Failed(error.to_string()),
         };
-        back
+        recovered
     }
 
     fn close(&self) -> Result<(), StorageError> {
@@ -383,32 +272,19 @@ impl Storage for SledStorage {
             return Err(StorageError::Failed(why.clone()));
         }
         let flushed = self.read(Db::flush);
-        self.engine
+        self.db
             .write()
             .unwrap_or_else(PoisonError::into_inner)
-            .shut();
+            .close();
         let closed = flushed
             .and_then(|()| writer.sync(&self.paths))
-            .and_then(|()| writer.state_durable(true, &self.paths))
+            .and_then(|()| writer.write_manifest(true, &self.paths))
             .and_then(|()| writer.manifest.sync());
         writer.state = WriterState::Failed("the store is closed".into());
         // Whoever still holds the store reads nothing any more; another may open it.
         if let Err(error) = self.lock.unlock() {
-            tracing::warn!(%error, "the folder of the session log stays locked until the process ends");
+            tracing::warn!(%error, "session folder unlock failed");
         }
         closed
-    }
-}
-
-/// Reads an engine that is not in use yet.
-struct Opened<'a>(&'a Db);
-
-impl ReadStore for Opened<'_> {
-    fn get(&self, key: &Key) -> Result<Option<Value>, StorageError> {
-        self.0.get(key)
-    }
-
-    fn scan(&self, range: &KeyRange, limit: usize) -> Result<Vec<(Key, Value)>, StorageError> {
-        self.0.scan(range, limit)
     }
 }

@@ -7,8 +7,8 @@ use std::{
 };
 
 use super::{
-    Counters, Opened, Paths, SledOptions, SledStorage, Writer, WriterState, db::Db, files,
-    log_check, manifest::ManifestFile,
+    Counters, Paths, SledOptions, SledStorage, Writer, WriterState, db::Db, files, log_check,
+    manifest::ManifestFile,
 };
 use crate::session::{
     format::{
@@ -26,72 +26,72 @@ pub(super) fn open(dir: &Path, options: &SledOptions) -> Result<SledStorage, Sto
     };
     files::make_private_dir(dir)?;
     let lock = files::lock(&paths.lock())?;
-    files::keep_others_out(dir);
-    tidy_up(&paths)?;
+    files::make_private(dir);
+    remove_leftovers(&paths)?;
     if !paths.store().exists() {
         create(&paths, options)?;
     }
     let mut manifest = open_manifest(&paths)?;
-    if let Some(doubt) = precheck(&paths, &manifest.current)? {
-        tracing::warn!(%doubt, "the session log is tried on a copy first");
+    if let Some(reason) = precheck(&paths, &manifest.current)? {
+        tracing::warn!(%reason, "session log suspect: checking a copy first");
         trial_open(&paths, options, &manifest.current)
-            .map_err(|error| refused(&paths, &format!("{doubt}, and {error}")))?;
+            .map_err(|error| refused(&paths, &format!("{reason}, and {error}")))?;
     }
-    let engine = open_engine(&paths, options)?;
-    let durable = check_against(&manifest.current, &engine)
+    let db = open_db(&paths, options)?;
+    let durable = check_against(&manifest.current, &db)
         .map_err(|error| refused(&paths, &error.to_string()))?;
-    files::settle_tree(&paths.store())?;
-    let db = files::open_existing(&paths.db())?;
+    files::sync_tree(&paths.store())?;
+    let db_file = files::open_existing(&paths.db_file())?;
     if !manifest.current.closed {
         tracing::warn!(
             commit = durable.commit,
-            "the session log was not closed in order; what was being written may be missing"
+            "unclean shutdown: unacknowledged writes may be missing"
         );
     }
     let store = manifest.current.store;
-    let len = db
+    let len = db_file
         .metadata()
-        .map_err(files::failed("asking for", &paths.db()))?
+        .map_err(files::failed("reading the length of", &paths.db_file()))?
         .len();
-    manifest.state(Manifest {
+    manifest.write(Manifest {
         totals: durable,
         db_len_bytes: len,
         closed: false,
         ..manifest.current
     })?;
     manifest.sync()?;
-    let state = match files::keep_reserve(&paths.reserve()) {
-        Ok(()) => WriterState::Good,
+    let state = match files::allocate_reserve(&paths.reserve()) {
+        Ok(()) => WriterState::Ready,
         Err(StorageError::Full(why)) => WriterState::Full(why),
         Err(error) => return Err(error),
     };
     let writer = Mutex::new(Writer {
-        db,
+        db_file,
         manifest,
         durable,
         state,
     });
-    let engine = RwLock::new(engine);
+    let db = RwLock::new(db);
     Ok(SledStorage {
         paths,
         options: *options,
         store,
-        engine,
+        db,
         writer,
-        effort: Counters::default(),
+        counters: Counters::default(),
         lock,
     })
 }
 
 /// Opens the engine, on a full disk with the help of the reserve.
-fn open_engine(paths: &Paths, options: &SledOptions) -> Result<Db, StorageError> {
+fn open_db(paths: &Paths, options: &SledOptions) -> Result<Db, StorageError> {
     let open = || {
-        let engine = Db::open(&paths.engine(), options.cache_bytes)?;
-        engine.flush().map(|()| engine)
+        let db = Db::open(&paths.sled_dir(), options.cache_bytes)?;
+        db.flush().map(|()| db)
     };
     let opened = match open() {
         Err(StorageError::Full(_)) => {
-            files::give_up_reserve(&paths.reserve())?;
+            files::free_reserve(&paths.reserve())?;
             open()
         }
         opened => opened,
@@ -103,32 +103,32 @@ fn open_engine(paths: &Paths, options: &SledOptions) -> Result<Db, StorageError>
 }
 
 /// Ends what a crash left half done: copies go, a replaced store that has no successor returns.
-fn tidy_up(paths: &Paths) -> Result<(), StorageError> {
-    files::remove_tree(&paths.unfinished())?;
+fn remove_leftovers(paths: &Paths) -> Result<(), StorageError> {
+    files::remove_tree(&paths.new_store())?;
     files::remove_tree(&paths.trial())?;
     files::remove_tree(&paths.replacement())?;
-    if !paths.replaced().exists() {
+    if !paths.old_store().exists() {
         return Ok(());
     }
     if paths.store().exists() {
-        return files::remove_tree(&paths.replaced());
+        return files::remove_tree(&paths.old_store());
     }
-    files::rename_dir(&paths.replaced(), &paths.store())
+    files::rename_dir(&paths.old_store(), &paths.store())
 }
 
 /// Makes an empty store under another name, so that one that is there is always whole.
 fn create(paths: &Paths, options: &SledOptions) -> Result<(), StorageError> {
-    let new = paths.unfinished();
+    let new = paths.new_store();
     files::make_private_dir(&new)?;
-    let engine_dir = new.join("log");
-    let mut engine = Db::open(&engine_dir, options.cache_bytes)?;
-    engine.flush()?;
-    engine.shut();
-    let db = engine_dir.join("db");
+    let sled_dir = new.join("log");
+    let mut db = Db::open(&sled_dir, options.cache_bytes)?;
+    db.flush()?;
+    db.close();
+    let db = sled_dir.join("db");
     let len = fs::metadata(&db)
-        .map_err(files::failed("asking for", &db))?
+        .map_err(files::failed("reading the length of", &db))?
         .len();
-    let log_end = log_check::examine(&engine_dir)?.end;
+    let log_end = log_check::check(&sled_dir)?.end;
     let first = Manifest {
         version: FORMAT_VERSION,
         store: rand::random(),
@@ -139,7 +139,7 @@ fn create(paths: &Paths, options: &SledOptions) -> Result<(), StorageError> {
         closed: true,
     };
     ManifestFile::create(&new.join("manifest"), first)?;
-    files::settle_tree(&new)?;
+    files::sync_tree(&new)?;
     files::rename_dir(&new, &paths.store())
 }
 
@@ -155,8 +155,8 @@ fn open_manifest(paths: &Paths) -> Result<ManifestFile, StorageError> {
 
 /// What about the files makes it unsafe to let the engine have them, if anything does.
 fn precheck(paths: &Paths, manifest: &Manifest) -> Result<Option<String>, StorageError> {
-    let path = paths.db();
-    for needed in [path.clone(), paths.engine().join("conf")] {
+    let path = paths.db_file();
+    for needed in [path.clone(), paths.sled_dir().join("conf")] {
         if !needed.is_file() {
             return Err(refused(paths, &format!("{} is missing", needed.display())));
         }
@@ -166,22 +166,22 @@ fn precheck(paths: &Paths, manifest: &Manifest) -> Result<Option<String>, Storag
     db.sync_all().map_err(files::failed("syncing", &path))?;
     let len = db
         .metadata()
-        .map_err(files::failed("asking for", &path))?
+        .map_err(files::failed("reading the length of", &path))?
         .len();
-    let stated = manifest.db_len_bytes;
-    if len < stated || (manifest.closed && len != stated) {
-        let lengths = format!("has {len} bytes where the manifest says {stated}");
+    let expected = manifest.db_len_bytes;
+    if len < expected || (manifest.closed && len != expected) {
+        let lengths = format!("has {len} bytes where the manifest says {expected}");
         return Ok(Some(format!("{} {lengths}", path.display())));
     }
-    let examined = log_check::examine(&paths.engine())?;
-    if manifest.closed && examined.damage.is_none() && examined.end != manifest.log_end {
+    let checked = log_check::check(&paths.sled_dir())?;
+    if manifest.closed && checked.damage.is_none() && checked.end != manifest.log_end {
         let ends = format!(
             "ends at {} where the manifest says {}",
-            examined.end, manifest.log_end
+            checked.end, manifest.log_end
         );
         return Ok(Some(format!("the log in {} {ends}", path.display())));
     }
-    Ok(examined.damage)
+    Ok(checked.damage)
 }
 
 /// Opens a copy and reads all of it.
@@ -191,39 +191,39 @@ fn trial_open(
     manifest: &Manifest,
 ) -> Result<(), StorageError> {
     let copy = paths.trial();
-    files::copy_tree(&paths.engine(), &copy)?;
-    let outcome = Db::open(&copy, options.cache_bytes).and_then(|engine| {
-        let totals = check_against(manifest, &engine)?;
-        check_all(&engine, totals)
+    files::copy_tree(&paths.sled_dir(), &copy)?;
+    let outcome = Db::open(&copy, options.cache_bytes).and_then(|db| {
+        let totals = check_against(manifest, &db)?;
+        check_all(&db, totals)
     });
     files::remove_tree(&copy)?;
     outcome
 }
 
 /// Compares what the engine found with what it must hold. Returns the totals.
-fn check_against(manifest: &Manifest, engine: &Db) -> Result<Totals, StorageError> {
-    let stated = manifest.totals.commit;
+fn check_against(manifest: &Manifest, db: &Db) -> Result<Totals, StorageError> {
+    let expected = manifest.totals.commit;
     let (format, totals) = (
-        load::<Format>(&Opened(engine), &Key::format())?,
-        load::<Totals>(&Opened(engine), &Key::totals())?.unwrap_or_default(),
+        load::<Format>(db, &Key::format())?,
+        load::<Totals>(db, &Key::totals())?.unwrap_or_default(),
     );
     if format.is_some_and(|format| format.store != manifest.store) {
         return Err(StorageError::Damaged(
             "it belongs to another store than its manifest".into(),
         ));
     }
-    if totals.commit < stated || (manifest.closed && totals.commit != stated) {
+    if totals.commit < expected || (manifest.closed && totals.commit != expected) {
         return Err(StorageError::Damaged(format!(
-            "it ends with commit {} where the manifest says {stated}",
+            "it ends with commit {} where the manifest says {expected}",
             totals.commit
         )));
     }
     Ok(totals)
 }
 
-fn check_all(engine: &Db, totals: Totals) -> Result<(), StorageError> {
+fn check_all(db: &Db, totals: Totals) -> Result<(), StorageError> {
     let mut records = 0;
-    for_each_entry(&Opened(engine), &KeyRange::all(), |key, value| {
+    for_each_entry(db, &KeyRange::all(), |key, value| {
         records += 1;
         codec::open(key, &value)
             .map(|_| ())

@@ -7,33 +7,33 @@ use crate::session::{
 
 impl History {
     pub(super) fn compare(&mut self) {
-        if let Err(error) = self.wait(self.log.settle()) {
+        if let Err(error) = self.wait(self.log.wait_for_gc()) {
             self.after_a_failure(&error, None);
-            assert_eq!(self.wait(self.log.settle()), Ok(()));
+            assert_eq!(self.wait(self.log.wait_for_gc()), Ok(()));
         }
         self.model.sweep(RETENTION_SECS as i64 * 1_000);
-        self.enforce_bounds();
-        self.model.settle();
+        self.enforce_retention();
+        self.model.wait_for_gc();
         let report = verify(&Direct(&*self.storage)).unwrap();
         assert_eq!(report.findings, [""; 0]);
         self.compare_responses();
         self.compare_listing();
     }
 
-    /// True if responses are dropped without being deleted.
-    pub(super) fn bounds_drop(&self) -> bool {
-        let bounds = &self.bounds;
+    /// Whether responses are dropped without being deleted.
+    pub(super) fn limits_delete(&self) -> bool {
+        let bounds = &self.retention;
         bounds.max_entries.is_some() || bounds.max_bytes.is_some() || bounds.ttl_ms.is_some()
     }
 
     /// Drops from the model what the log must have dropped, or may have: the oldest.
-    fn enforce_bounds(&mut self) {
+    fn enforce_retention(&mut self) {
         // What was dropped before a restart stays so, but nothing is before the time is told.
         let Some(told_ms) = self.model.told_ms else {
             return;
         };
         let totals = load_totals(&Direct(&*self.storage)).unwrap();
-        if let Some(max) = self.bounds.max_bytes {
+        if let Some(max) = self.retention.max_bytes {
             assert!(totals.response_bytes <= max, "{totals:?}");
             // How many bytes a response counts for is not the model's business.
             let kept = totals.responses as usize;
@@ -42,10 +42,10 @@ impl History {
             self.model.drop_before(first.as_ref());
         }
         while let Some(oldest) = self.model.order.first().copied() {
-            let max = self.bounds.max_entries.unwrap_or(u64::MAX);
+            let max = self.retention.max_entries.unwrap_or(u64::MAX);
             let ended_at_ms = self.model.sessions[&oldest].ended_at_ms;
             let exceeded = self.model.order.len() as u64 > max;
-            if !exceeded && !self.bounds.is_expired(ended_at_ms, told_ms) {
+            if !exceeded && !self.retention.is_expired(ended_at_ms, told_ms) {
                 return;
             }
             self.model.release(oldest);
@@ -121,7 +121,7 @@ impl History {
             assert_eq!(self.wait(self.log.delete(Access::All, id)), Ok(()));
         }
         self.wait(self.log.sweep(i64::MAX / 2)).unwrap();
-        self.wait(self.log.settle()).unwrap();
+        self.wait(self.log.wait_for_gc()).unwrap();
         let totals = load_totals(&Direct(&*self.storage)).unwrap();
         assert_eq!(
             (totals.sessions, totals.responses, totals.response_bytes),

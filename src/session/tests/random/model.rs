@@ -1,4 +1,4 @@
-//! What a log must show, kept in plain maps.
+//! What a log must show, state in plain maps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,9 +7,9 @@ use crate::{
     session::{SessionId, format::event::ForkPoint},
 };
 
-/// Why a session is kept.
+/// Why a session is state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ResponseHeader {
+pub(super) enum ModelState {
     /// Its turn is in flight.
     Open,
     /// Its response can be read.
@@ -17,13 +17,13 @@ pub(super) enum ResponseHeader {
     /// It stored nothing and is retained.
     Unstored,
     /// Only for others.
-    Released,
+    Hidden,
 }
 
 /// A session as it must be.
 #[derive(Debug, Clone)]
 pub(super) struct Session {
-    pub(super) kept: ResponseHeader,
+    pub(super) state: ModelState,
     pub(super) owner: Option<String>,
     pub(super) fork: Option<ForkPoint>,
     pub(super) continues: Option<SessionId>,
@@ -72,17 +72,17 @@ impl Model {
         self.order.retain(|stored| *stored != id);
         self.unstored.retain(|unstored| *unstored != id);
         if let Some(session) = self.sessions.get_mut(&id) {
-            session.kept = ResponseHeader::Released;
+            session.state = ModelState::Hidden;
         }
     }
 
     /// A turn ended and stored nothing.
-    pub(super) fn ended_unstored(&mut self, id: SessionId) {
+    pub(super) fn end_unstored(&mut self, id: SessionId) {
         self.unstored.push(id);
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
-        session.kept = ResponseHeader::Unstored;
+        session.state = ModelState::Unstored;
         session.continues = None;
     }
 
@@ -107,8 +107,8 @@ impl Model {
         }
     }
 
-    /// Removes what nothing kept for itself reaches.
-    pub(super) fn settle(&mut self) {
+    /// Removes what nothing state for itself reaches.
+    pub(super) fn wait_for_gc(&mut self) {
         loop {
             let mut continued = BTreeSet::new();
             let mut shared = BTreeSet::new();
@@ -118,8 +118,8 @@ impl Model {
             }
             let mut changed = false;
             for (id, session) in &mut self.sessions {
-                let released = session.kept == ResponseHeader::Released && !continued.contains(id);
-                if released && session.continues.take().is_some() {
+                let hidden = session.state == ModelState::Hidden && !continued.contains(id);
+                if hidden && session.continues.take().is_some() {
                     changed = true;
                 }
             }
@@ -127,7 +127,7 @@ impl Model {
                 .sessions
                 .iter()
                 .filter(|(id, session)| {
-                    session.kept == ResponseHeader::Released
+                    session.state == ModelState::Hidden
                         && !continued.contains(*id)
                         && !shared.contains(*id)
                 })

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    model::{ResponseHeader, Session},
+    model::{ModelState, Session},
     run::{History, Unsure},
 };
 use crate::session::{
@@ -70,7 +70,7 @@ impl History {
             // A command that was taken before there was space is refused; another fault may be due.
             let recovered = (0..3).any(|_| {
                 storage.free_space();
-                self.wait(self.log.settle()).is_ok()
+                self.wait(self.log.wait_for_gc()).is_ok()
             });
             assert!(recovered);
         }
@@ -97,15 +97,15 @@ impl History {
         }
         let read = Direct(&*self.storage);
         let (order, unstored) = (
-            places(&read, Space::ResponseIndex),
-            places(&read, Space::UnstoredIndex),
+            entries(&read, Space::ResponseIndex),
+            entries(&read, Space::UnstoredIndex),
         );
-        let order = places_of(&order);
-        if self.bounds_drop() {
+        let order = sessions_of(&order);
+        if self.limits_delete() {
             self.model.drop_before(order.first());
         }
         assert_eq!(order, self.model.order, "stored responses in log order");
-        let open = |session: &Session| session.kept == ResponseHeader::Open;
+        let open = |session: &Session| session.state == ModelState::Open;
         let ids: Vec<_> = self.model.sessions.keys().copied().collect();
         for id in ids {
             let head = load::<SessionHeader>(&read, &Key::header(id)).unwrap();
@@ -113,33 +113,33 @@ impl History {
             match head {
                 None if open(session) => drop(self.model.sessions.remove(&id)),
                 Some(head) if open(session) => {
-                    session.kept = ResponseHeader::Unstored;
+                    session.state = ModelState::Unstored;
                     session.continues = None;
                     let events = load_events(&read, id, head.events).unwrap();
                     let tokens = (1..=events.len()).map(|n| replay(&events[..n]).tokens);
                     session.tokens_after = tokens.collect();
                 }
-                head if session.kept == ResponseHeader::Unstored => {
-                    let released = head.is_none_or(|head| head.state != SessionState::Unstored);
-                    session.kept = if released {
-                        ResponseHeader::Released
+                head if session.state == ModelState::Unstored => {
+                    let hidden = head.is_none_or(|head| head.state != SessionState::Unstored);
+                    session.state = if hidden {
+                        ModelState::Hidden
                     } else {
-                        ResponseHeader::Unstored
+                        ModelState::Unstored
                     };
                 }
                 _ => {}
             }
         }
-        self.model.unstored = places_of(&unstored);
-        for place in unstored {
-            let session = self.model.sessions.get_mut(&place.session).unwrap();
-            assert_eq!(session.kept, ResponseHeader::Unstored);
-            session.ended_at_ms = place.at_ms;
+        self.model.unstored = sessions_of(&unstored);
+        for entry in unstored {
+            let session = self.model.sessions.get_mut(&entry.session).unwrap();
+            assert_eq!(session.state, ModelState::Unstored);
+            session.ended_at_ms = entry.at_ms;
         }
     }
 }
 
-fn places(read: &Direct<'_>, space: Space) -> Vec<IndexEntry> {
+fn entries(read: &Direct<'_>, space: Space) -> Vec<IndexEntry> {
     let entries = read.scan(&KeyRange::space(space), usize::MAX).unwrap();
     entries
         .iter()
@@ -147,6 +147,6 @@ fn places(read: &Direct<'_>, space: Space) -> Vec<IndexEntry> {
         .collect()
 }
 
-fn places_of(places: &[IndexEntry]) -> Vec<SessionId> {
-    places.iter().map(|place| place.session).collect()
+fn sessions_of(entries: &[IndexEntry]) -> Vec<SessionId> {
+    entries.iter().map(|entry| entry.session).collect()
 }

@@ -4,7 +4,7 @@ use std::{future::Future, sync::Arc};
 
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
-use super::model::{Model, ResponseHeader, Session};
+use super::model::{Model, ModelState, Session};
 use crate::session::{
     Access, Event, LogError, LogOptions, NewSession, RetentionLimits, SessionId, SessionLog,
     format::event::{ForkPoint, InputAppended, Tokens, TurnClosed, TurnFinish, TurnStatus, Usage},
@@ -36,7 +36,7 @@ impl Restart {
     /// not synced.
     pub(super) fn faulty(fault: Fault, loss: Loss) -> Self {
         let storage = Arc::new(FaultyStorage::default());
-        let open = || -> Arc<dyn Storage> { unreachable!("faulty stores are kept apart") };
+        let open = || -> Arc<dyn Storage> { unreachable!("faulty stores are state apart") };
         Self {
             open: Box::new(open),
             faulty: Some((storage, fault, loss)),
@@ -65,14 +65,14 @@ pub(super) struct History {
     pub(super) model: Model,
     pub(super) in_flight: Vec<(TurnHandle, Session)>,
     pub(super) now_ms: i64,
-    pub(super) bounds: RetentionLimits,
+    pub(super) retention: RetentionLimits,
     pub(super) clock: Arc<SetClock>,
     pub(super) runtime: tokio::runtime::Runtime,
 }
 
 /// The bounds of a history: none, or one kind, or two. A fault leaves it open whether what was just
 /// stored went again, so there is no bound on bytes then.
-fn bounds(seed: u64, faulty: bool) -> RetentionLimits {
+fn retention(seed: u64, faulty: bool) -> RetentionLimits {
     let (max_entries, max_bytes, ttl_secs) = match seed / 2 % 5 {
         0 => (None, None, None),
         1 => (Some(6), None, None),
@@ -86,14 +86,14 @@ fn bounds(seed: u64, faulty: bool) -> RetentionLimits {
 
 impl History {
     pub(super) fn options(&self) -> LogOptions {
-        options(self.bounds, &self.clock)
+        options(self.retention, &self.clock)
     }
 
     pub(super) fn new(seed: u64, restart: Restart) -> Self {
         let storage = restart.storage();
-        let bounds = bounds(seed, restart.faulty.is_some());
+        let retention = retention(seed, restart.faulty.is_some());
         let clock = Arc::<SetClock>::default();
-        let log = SessionLog::start(storage.clone(), options(bounds, &clock)).unwrap();
+        let log = SessionLog::start(storage.clone(), options(retention, &clock)).unwrap();
         Self {
             rng: StdRng::seed_from_u64(seed),
             restart,
@@ -102,7 +102,7 @@ impl History {
             model: Model::default(),
             in_flight: Vec::new(),
             now_ms: 1_000_000,
-            bounds,
+            retention,
             clock,
             runtime: tokio::runtime::Builder::new_current_thread()
                 .build()
@@ -161,7 +161,7 @@ impl History {
 
     pub(super) fn has_expired(&self, id: SessionId) -> bool {
         let ended_at_ms = self.model.sessions[&id].ended_at_ms;
-        self.bounds.is_expired(ended_at_ms, self.now_ms)
+        self.retention.is_expired(ended_at_ms, self.now_ms)
     }
 
     pub(super) fn continue_one(&mut self) {
@@ -184,8 +184,8 @@ impl History {
     /// What a stateless client does that sends a conversation again.
     pub(super) fn extend_any_session(&mut self) {
         let alive = self.model.sessions.iter();
-        let alive = alive
-            .filter(|(_, s)| matches!(s.kept, ResponseHeader::Stored | ResponseHeader::Unstored));
+        let alive =
+            alive.filter(|(_, s)| matches!(s.state, ModelState::Stored | ModelState::Unstored));
         let ids: Vec<_> = alive.map(|(id, _)| *id).collect();
         let Some(parent) = self.pick(&ids) else {
             return;
@@ -238,7 +238,7 @@ impl History {
             }
         };
         let id = SessionId(self.rng.random());
-        let opening = NewSession {
+        let new_session = NewSession {
             id,
             owner: owner.clone(),
             model: "model".into(),
@@ -257,7 +257,7 @@ impl History {
             head: "{}".into(),
         };
         let begun = self.wait(async {
-            let mut turn = self.log.begin(opening).await?;
+            let mut turn = self.log.begin(new_session).await?;
             turn.registered().await?;
             turn.append(&[
                 Event::InputAppended(input),
@@ -270,7 +270,7 @@ impl History {
         });
         let turn = self.unless_unavailable(begun)?;
         let session = Session {
-            kept: ResponseHeader::Open,
+            state: ModelState::Open,
             owner,
             fork,
             continues,
@@ -313,7 +313,7 @@ impl History {
         }
         let response = NewResponse {
             body: session.body.clone(),
-            head_digest: [1; 32],
+            preamble_digest: [1; 32],
             forkable: true,
         };
         let ending = TurnEnd {
@@ -323,14 +323,14 @@ impl History {
         };
         self.model.told_ms = Some(self.now_ms);
         let ended = self.wait(turn.end(ending));
-        session.kept = ResponseHeader::Stored;
+        session.state = ModelState::Stored;
         match ended {
             Ok(()) => {
                 self.model.sessions.insert(id, session);
                 if stored {
                     self.model.order.push(id);
                 } else {
-                    self.model.ended_unstored(id);
+                    self.model.end_unstored(id);
                 }
             }
             Err(error) => self.after_a_failure(&error, Some(Unsure::Stored(id, session))),
@@ -341,7 +341,7 @@ impl History {
     pub(super) fn drop_turn(&mut self, turn: TurnHandle) {
         let id = turn.id();
         drop(turn);
-        if let Err(error) = self.wait(self.log.settle()) {
+        if let Err(error) = self.wait(self.log.wait_for_gc()) {
             return self.after_a_failure(&error, None);
         }
         self.model.told_ms = Some(self.model.sessions[&id].ended_at_ms);
@@ -349,7 +349,7 @@ impl History {
     }
 
     pub(super) fn closed_without_tokens(&mut self, id: SessionId) {
-        self.model.ended_unstored(id);
+        self.model.end_unstored(id);
         if let Some(session) = self.model.sessions.get_mut(&id) {
             let own = session.tokens_after.last().cloned().unwrap_or_default();
             session.tokens_after.push(own);
@@ -380,9 +380,9 @@ impl History {
     }
 }
 
-fn options(bounds: RetentionLimits, clock: &Arc<SetClock>) -> LogOptions {
+fn options(retention: RetentionLimits, clock: &Arc<SetClock>) -> LogOptions {
     LogOptions {
-        bounds,
+        retention,
         full_disk_retry: std::time::Duration::ZERO,
         clock: clock.clone(),
     }

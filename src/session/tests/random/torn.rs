@@ -31,7 +31,7 @@ fn write_a_few_turns(storage: &Arc<FaultyStorage>, seed: u64) -> u64 {
     runtime.block_on(async {
         loop {
             let id = SessionId(rng.random());
-            let opening = NewSession {
+            let session = NewSession {
                 id,
                 owner: None,
                 model: "model".into(),
@@ -39,13 +39,13 @@ fn write_a_few_turns(storage: &Arc<FaultyStorage>, seed: u64) -> u64 {
                 continues: previous,
                 created_at_ms: 1,
             };
-            let mut turn = log.begin(opening).await.unwrap();
+            let mut turn = log.begin(session).await.unwrap();
             turn.append(&[Event::PromptAppended(Tokens { tokens: vec![1, 2] })])
                 .await
                 .unwrap();
             let response = NewResponse {
                 body: "{}".into(),
-                head_digest: [0; 32],
+                preamble_digest: [0; 32],
                 forkable: true,
             };
             let ending = TurnEnd {
