@@ -1,4 +1,4 @@
-"""Makes more of the made-up requests meaningful: few would name the model, or a response, that is there."""
+"""Removes the model and the previous response from generated bodies, whose values would rarely exist."""
 
 import schemathesis
 

@@ -1,5 +1,6 @@
-"""Whether responses and events are what the Open Responses schema says; arguments: a URL, a model,
-and a model that fails, if there is one."""
+"""Validates responses and events against the Open Responses schema.
+
+Arguments: the URL, a model and, optionally, a model that fails."""
 
 import json
 import sys
@@ -10,7 +11,7 @@ from pydantic import TypeAdapter
 
 url, model, *failing = sys.argv[1:]
 
-# Their schema has other names for these two events.
+# Open Responses has other names for these two events.
 RENAMED = {
     "response.reasoning_text.delta": "response.reasoning.delta",
     "response.reasoning_text.done": "response.reasoning.done",
@@ -18,7 +19,7 @@ RENAMED = {
 
 
 def event_models():
-    """The schema's event classes by the names of the events."""
+    """Returns the schema's event classes by event type."""
     models = {}
     for name, kind in vars(types).items():
         if name.endswith("StreamingEvent"):
@@ -32,7 +33,7 @@ assert len(EVENTS) > 20, EVENTS
 
 
 def strict(kind, value):
-    """Validates JSON as it stands, without conversions."""
+    """Validates JSON in strict mode, without conversions."""
     return TypeAdapter(kind).validate_json(json.dumps(value), strict=True)
 
 
@@ -94,7 +95,7 @@ kinds = set()
 
 
 def check_stream(**request):
-    """Validates every event of a stream and returns the name of the last."""
+    """Validates every event of a stream and returns the type of the last."""
     for event in stream(**request):
         kind = event["type"] = RENAMED.get(event["type"], event["type"])
         kinds.add(kind)

@@ -1,4 +1,6 @@
-"""An agent of openai-agents with two tools on a model; arguments: the URL, the model, and "scripted" or "real"."""
+"""Runs an agent of openai-agents with two tools.
+
+Arguments: the URL, the model, and "scripted" or "real"."""
 
 import asyncio
 import sys
@@ -11,7 +13,7 @@ client = AsyncOpenAI(base_url=f"{url}/v1", api_key="x", max_retries=0)
 agents.set_tracing_disabled(True)
 called = []
 
-# Small models call again and again unless a result tells them to answer.
+# Small models repeat a call unless the result tells them to answer.
 PLEASE = "" if kind == "scripted" else ". Now answer the user in a sentence."
 
 
@@ -64,7 +66,7 @@ async def main():
     previous = None
     for question, words in zip(questions, expected):
         result = await ask(question, previous)
-        # A small model calls nothing in a conversation that has a call already.
+        # A small model does not call a tool in a conversation that already has a call.
         previous = result.last_response_id if kind == "scripted" else None
         print(f"{question!r}: {called} {result.final_output!r}")
         assert words in result.final_output, result.final_output

@@ -1,4 +1,4 @@
-"""What the openai package makes of a server with a scripted model; argument: its URL."""
+"""Tests the openai package against a server with scripted models. Argument: the URL."""
 
 import sys
 
@@ -110,7 +110,7 @@ def completions():
     with raw as response:
         lines = [line[6:] for line in response.iter_lines() if line.startswith("data: ")]
     assert lines.pop() == "[DONE]"
-    # Their type is that of whole completions, where a reason is never absent.
+    # The package's type is that of whole completions, where `finish_reason` is required.
     last = lines.pop()
     lines = [line.replace('"finish_reason":null', '"finish_reason":"stop"') for line in lines]
     chunks = [Completion.model_validate_json(line, strict=True) for line in [*lines, last]]

@@ -1,6 +1,7 @@
-"""Answers parsed into a nested model of pydantic; arguments: the URL, the model, how many, and the most tokens of each if there is a most.
+"""Parses outputs into a nested pydantic model. All outputs must be instances.
 
-The answers are drawn at temperature 1 with seeds 0, 1, 2 and so on, eight at a time. All must be instances."""
+Arguments: the URL, the model, the number of outputs and, optionally, `max_output_tokens`. Outputs are
+sampled at temperature 1 with seeds 0, 1, 2, ..., eight concurrently."""
 
 import collections
 import concurrent.futures
@@ -11,9 +12,9 @@ import time
 import openai
 import pydantic
 
-url, model, count, *most = sys.argv[1:]
+url, model, count, *limit = sys.argv[1:]
 client = openai.OpenAI(base_url=f"{url}/v1", api_key="x", max_retries=0, timeout=3600)
-LIMIT = {"max_output_tokens": int(most[0])} if most else {}
+LIMIT = {"max_output_tokens": int(limit[0])} if limit else {}
 
 
 class Role(enum.Enum):
@@ -46,7 +47,7 @@ ASK = "Make up an event with two or three people, and describe it as JSON."
 
 
 def fault(seed):
-    """Why an answer is no instance, `None` if it is one, and its status and length in tokens."""
+    """Returns the error (`None` if the output is an instance), the status, and the length in tokens."""
     response = client.responses.parse(
         model=model,
         input=ASK,
@@ -61,16 +62,16 @@ def fault(seed):
     return f"seed {seed}: {response.output_text[-200:]}", response.status, length
 
 
-def tried(seed):
+def run(seed):
     try:
         return fault(seed)
     except (pydantic.ValidationError, openai.OpenAIError) as error:
-        return f"seed {seed}: {type(error).__name__}: {' '.join(str(error).split())[:200]}", "no answer", 0
+        return f"seed {seed}: {type(error).__name__}: {' '.join(str(error).split())[:200]}", "no response", 0
 
 
 begun = time.monotonic()
 with concurrent.futures.ThreadPoolExecutor(8) as pool:
-    results = list(pool.map(tried, range(int(count))))
+    results = list(pool.map(run, range(int(count))))
 seconds = time.monotonic() - begun
 faults = [fault for fault, _, _ in results if fault]
 statuses = collections.Counter(status for _, status, _ in results)

@@ -1,4 +1,4 @@
-"""What the openai package makes of a server with a real model; arguments: its URL and the model."""
+"""Tests the openai package against a server with a real model. Arguments: the URL and the model."""
 
 import sys
 

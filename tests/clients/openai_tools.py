@@ -1,4 +1,6 @@
-"""What the openai package makes of calls and thoughts; arguments: the URL and a model that says what follows "Say: "."""
+"""Tests tool calls and reasoning with the openai package.
+
+Arguments: the URL, and a model whose output is the text after "Say: " in the input."""
 
 import json
 import sys
@@ -33,13 +35,13 @@ CALLS = [
     '<tool_call>\n{"name": "crm.find", "arguments": {}}\n</tool_call>',
     '<tool_call>\n{"name": "shell", "arguments": {"input": "ls\\n"}}\n</tool_call>',
 ]
-SAID = "<think>\nHm.\n</think>\n\nLet me look.\n" + "\n".join(CALLS)
-ASK = {"model": model, "input": f"Say: {SAID}", "tools": TOOLS}
+OUTPUT = "<think>\nHm.\n</think>\n\nLet me look.\n" + "\n".join(CALLS)
+ASK = {"model": model, "input": f"Say: {OUTPUT}", "tools": TOOLS}
 
 
 def check(response):
-    thought, message, weather, find, shell = response.output
-    assert [part.text for part in thought.content] == ["Hm."], thought
+    reasoning, message, weather, find, shell = response.output
+    assert [part.text for part in reasoning.content] == ["Hm."], reasoning
     assert message.content[0].text == response.output_text == "Let me look.", message
     assert json.loads(weather.arguments) == {"city": "Paris"}, weather
     assert (find.namespace, find.name, find.arguments) == ("crm", "find", "{}"), find
@@ -56,9 +58,9 @@ def whole():
         if choice == "auto":
             check(response)
         else:
-            # Nothing is said beside what is demanded.
-            thought, *calls = response.output
-            assert thought.type == "reasoning", response
+            # A forced call has no message text beside it.
+            reasoning, *calls = response.output
+            assert reasoning.type == "reasoning", response
             assert calls and all(call.type.endswith("_call") for call in calls), response
         assert client.responses.retrieve(response.id) == response
 
@@ -99,7 +101,7 @@ def fed_back():
 
 
 def chat():
-    messages = [{"role": "user", "content": f"Say: {SAID}"}]
+    messages = [{"role": "user", "content": f"Say: {OUTPUT}"}]
     function = {key: TOOLS[0][key] for key in ["name", "description", "parameters"]}
     tools = [
         {"type": "function", "function": function},
@@ -116,7 +118,7 @@ def chat():
     assert (choice.finish_reason, choice.message.content) == ("tool_calls", "Let me look.")
     assert choice.message.reasoning_content == choice.message.reasoning == "Hm."
 
-    # The package's own type for deltas knows no custom tools.
+    # The package's type for deltas has no custom tools.
     messages = [{"role": "user", "content": "Say: " + "\n".join(CALLS[:2])}]
     ask = {"model": model, "messages": messages, "tools": tools[:2]}
     raw = client.chat.completions.with_streaming_response.create(stream=True, **ask)

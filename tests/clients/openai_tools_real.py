@@ -1,4 +1,6 @@
-"""A weather tool on a real model; arguments: the URL, the model, and the ids of a response and of its call to continue, if there are."""
+"""Tests a weather tool with a real model.
+
+Arguments: the URL, the model and, optionally, the ids of a response and of its call to continue."""
 
 import json
 import sys
@@ -35,37 +37,37 @@ ALARM = {
         "additionalProperties": False,
     },
 }
-MOST = {"model": model, "tools": TOOLS, "temperature": 0, "max_output_tokens": 64}
+REQUEST = {"model": model, "tools": TOOLS, "temperature": 0, "max_output_tokens": 64}
 
 
-def fed_back(response_id, call_id, *warmth):
-    # So small a model calls again and again unless somebody asks for an answer.
+def send_result(response_id, call_id, *states):
+    # Such a small model repeats the call unless the result asks for an answer.
     result = "Sunny, 21 degrees. Now answer the user in a sentence."
     output = {"type": "function_call_output", "call_id": call_id, "output": result}
     raw = client.responses.with_raw_response.create(
-        input=[output], previous_response_id=response_id, **MOST
+        input=[output], previous_response_id=response_id, **REQUEST
     )
     answer = raw.parse()
-    assert raw.headers["x-stemma-continuation"] in warmth, raw.headers
+    assert raw.headers["x-stemma-continuation"] in states, raw.headers
     assert "21" in answer.output_text, answer
     return answer
 
 
 if begun:
-    # What the model had read may have been written before the server ended.
-    fed_back(*begun, "cold", "thawed")
+    # The server may have written a snapshot before it ended.
+    send_result(*begun, "cold", "thawed")
 else:
-    ask = {"input": "What is the weather in Paris?", **MOST}
+    ask = {"input": "What is the weather in Paris?", **REQUEST}
     named = {"type": "function", "name": "get_weather"}
     for choice in ["required", named, "auto"]:
-        # So small a model would repeat its call.
+        # Such a small model would repeat its call.
         response = client.responses.create(tool_choice=choice, parallel_tool_calls=False, **ask)
         [call] = response.output
         assert (call.type, call.name) == ("function_call", "get_weather"), (choice, call)
         assert json.loads(call.arguments) == {"city": "Paris"}, (choice, call)
     call_id = call.call_id
     for seed in range(20):
-        # However hot, and whatever is asked for.
+        # Forced calls are valid at a high temperature and for unrelated input.
         rambling = {"temperature": 1.2, "input": "Tell me a joke.", "extra_body": {"seed": seed}}
         forced = ["required", {"type": "function", "name": "set_alarm"}]
         made = client.responses.create(
@@ -80,7 +82,7 @@ else:
         for call in made.output:
             assert call.type == "function_call", (seed, made)
             if call.status != "completed":
-                # A city whose name does not end.
+                # The name of the city did not end within the limit.
                 assert made.status == "incomplete" and call.name == "get_weather", (seed, made)
                 continue
             arguments = json.loads(call.arguments)
@@ -90,6 +92,6 @@ else:
             else:
                 assert (seed % 2, call.name) == (0, "get_weather"), (seed, call)
                 assert isinstance(arguments["city"], str), (seed, call)
-    answer = fed_back(response.id, call_id, "warm")
+    answer = send_result(response.id, call_id, "warm")
     assert answer.usage.input_tokens_details.cached_tokens > response.usage.input_tokens
     print(response.id, call_id, end="")

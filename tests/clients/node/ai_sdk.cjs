@@ -1,4 +1,4 @@
-// What Vercel's AI SDK makes of a server. Arguments: URL, model, and what the model says, if that is known.
+// Tests Vercel's AI SDK. Arguments: the URL, the model and, optionally, the model's output.
 
 const assert = require("node:assert/strict");
 const { createOpenAI } = require("@ai-sdk/openai");
@@ -29,7 +29,7 @@ async function continued(previousResponseId) {
   check(result.text, result.usage, result.finishReason);
 }
 
-// Without a store the whole conversation is sent again.
+// With `store: false` the SDK sends the whole conversation.
 async function resent() {
   const providerOptions = { openai: { store: false } };
   const messages = [{ role: "user", content: "Say hello." }];

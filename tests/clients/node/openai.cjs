@@ -1,4 +1,4 @@
-// What the openai package makes of a server. Arguments: URL, model, and what the model says, if that is known.
+// Tests the openai package. Arguments: the URL, the model and, optionally, the model's output.
 
 const assert = require("node:assert/strict");
 const OpenAI = require("openai");
