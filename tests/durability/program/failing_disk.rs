@@ -1,4 +1,4 @@
-//! Syncs and writes that fail, and a disk that is full, under the program.
+//! Failing syncs, failing writes and a full disk under the whole server.
 
 use std::{fs, path::Path, process::Command, thread, time::Duration};
 
@@ -8,33 +8,33 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 use super::{
-    heard::{Heard, Turn, runtime},
+    acknowledged::{Acknowledged, Turn, runtime},
     server::{self, Server},
 };
 use crate::durability::{full_disk::SmallDisk, preload, seeded};
 
-/// Longer than a full disk is left alone before the server tries again.
+/// Longer than the server waits before it retries a full disk.
 const RETRY: Duration = Duration::from_millis(1_100);
 
-/// A client that asks for one thing after the other.
-struct Asker {
+/// A client with one request at a time.
+struct SequentialClient {
     runtime: Runtime,
     client: Client,
     url: String,
-    heard: Heard,
+    acknowledged: Acknowledged,
 }
 
-impl Asker {
+impl SequentialClient {
     fn of(server: &Server) -> Self {
         Self {
             runtime: runtime(),
             client: Client::new(),
             url: server.url.clone(),
-            heard: Heard::default(),
+            acknowledged: Acknowledged::default(),
         }
     }
 
-    /// Asks for a response; says whether it came. Else it must be the error of a store out of order.
+    /// Creates a response. Returns false if the server answers `storage_unavailable`.
     fn create(&mut self, input: &str) -> bool {
         let request = self.client.post(format!("{}/v1/responses", self.url));
         let request = request.json(&json!({"input": input}));
@@ -51,11 +51,11 @@ impl Asker {
             response: body,
             messages: 2,
         };
-        self.heard.stored.insert(id, turn);
+        self.acknowledged.stored.insert(id, turn);
         true
     }
 
-    /// Asks for a stream, which must be refused as plain JSON.
+    /// Requests a stream; the server must refuse it with a JSON error.
     fn assert_stream_is_refused(&self) {
         let request = self.client.post(format!("{}/v1/responses", self.url));
         let request = request.json(&json!({"input": "x", "stream": true}));
@@ -66,10 +66,10 @@ impl Asker {
         });
     }
 
-    /// Reads everything that came.
+    /// Checks every response received so far.
     fn read_all(&self) {
         self.runtime.block_on(async {
-            for (id, turn) in self.heard.kept() {
+            for (id, turn) in self.acknowledged.readable() {
                 let url = format!("{}/v1/responses/{id}", self.url);
                 let answer = self.client.get(url).send().await.unwrap();
                 let status = answer.status();
@@ -103,19 +103,21 @@ fn a_failed_sync_ends_writes_until_a_restart() {
     for order in ["fdatasync:5:40:1", "pwrite:5:60:1"] {
         let dir = tempfile::tempdir().unwrap();
         let server = Server::start(failing(dir.path(), &library, order));
-        let mut asker = Asker::of(&server);
+        let mut client = SequentialClient::of(&server);
         let tried = (0..200)
-            .take_while(|n| asker.create(&format!("{n}")))
+            .take_while(|n| client.create(&format!("{n}")))
             .count();
         assert!((1..200).contains(&tried), "{order}: {tried} were answered");
         for _ in 0..3 {
-            assert!(!asker.create("x"), "{order}: written after a failed sync");
+            assert!(!client.create("x"), "{order}: written after a failed sync");
         }
-        asker.assert_stream_is_refused();
-        asker.read_all();
+        client.assert_stream_is_refused();
+        client.read_all();
         server.kill();
         let server = Server::start(server::scripted(dir.path()));
-        asker.heard.assert_held(&server, true, order);
+        client
+            .acknowledged
+            .assert_contains_all(&server, true, order);
         server.kill();
         server::verify(dir.path());
     }
@@ -129,39 +131,42 @@ fn writes_resume_by_themselves_when_a_full_disk_has_space_again() {
     };
     let mut rng = seeded();
     let ballast = disk.path().join("ballast");
-    // What is left in front of the program's own segments decides where a write fails.
+    // The free space before the server's own files determines which write fails.
     let ballast_len = rng.random_range(12 << 20..16 << 20);
     fs::write(&ballast, vec![1; ballast_len]).unwrap();
     let sessions = disk.path().join("sessions");
     let server = Server::start(server::scripted(&sessions));
-    let mut asker = Asker::of(&server);
+    let mut client = SequentialClient::of(&server);
     let mut input = || -> String {
         let letters = (0..8_000).map(|_| char::from(rng.random_range(b'a'..=b'z')));
         letters.collect()
     };
     assert!(
-        (0..2_000).any(|_| !asker.create(&input())),
+        (0..2_000).any(|_| !client.create(&input())),
         "the disk did not fill"
     );
-    // What the server gave up in order to read would do for a small answer.
+    // The disk reserve, which the server has freed, would suffice for a small response. So fill it
+    // too.
     let filler = disk.fill();
-    assert!(!asker.create("x"), "the disk was not full");
+    assert!(!client.create("x"), "the disk was not full");
     thread::sleep(RETRY);
-    assert!(!asker.create("x"), "written to a full disk");
-    asker.assert_stream_is_refused();
-    asker.read_all();
+    assert!(!client.create("x"), "written to a full disk");
+    client.assert_stream_is_refused();
+    client.read_all();
     fs::remove_file(&filler).unwrap();
     fs::remove_file(&ballast).unwrap();
     let resumed = (0..100).any(|_| {
         thread::sleep(Duration::from_millis(100));
-        asker.create("again")
+        client.create("again")
     });
     assert!(resumed, "writes did not resume");
-    assert!(asker.create("and again"));
-    asker.read_all();
+    assert!(client.create("and again"));
+    client.read_all();
     server.kill();
     let server = Server::start(server::scripted(&sessions));
-    asker.heard.assert_held(&server, true, "after a full disk");
+    client
+        .acknowledged
+        .assert_contains_all(&server, true, "after a full disk");
     server.kill();
     server::verify(&sessions);
 }

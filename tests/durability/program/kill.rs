@@ -1,74 +1,74 @@
-//! `kill -9` of the program under sixteen writing clients.
+//! `kill -9` of the server with 16 writing clients.
 
 use std::time::Duration;
 
 use rand::RngExt;
 
 use super::{
-    heard::{Heard, Until},
+    acknowledged::{Acknowledged, Until},
     server::{self, Server},
     writers::Load,
 };
 use crate::durability::{rounds, seeded};
 
-/// Rounds over one store: each of them checks all that was ever written.
+/// Rounds per store. Each round checks all earlier writes.
 const ROUNDS_PER_STORE: u64 = 10;
 
 #[test]
-fn what_clients_were_told_survives_kill_9() {
+fn acknowledged_responses_survive_kill_9() {
     let mut rng = seeded();
     let mut dir = tempfile::tempdir().unwrap();
-    let mut heard = Heard::default();
-    let mut told = 0;
+    let mut acknowledged = Acknowledged::default();
+    let mut count = 0;
     for round in 0..rounds(4) {
         if round % ROUNDS_PER_STORE == ROUNDS_PER_STORE - 1 {
             dir = tempfile::tempdir().unwrap();
-            heard = Heard::default();
+            acknowledged = Acknowledged::default();
         }
         let what = format!("round {round}");
         let sessions = dir.path().join("sessions");
         let server = Server::start(server::scripted(&sessions));
-        heard.assert_held(&server, true, &what);
+        acknowledged.assert_contains_all(&server, true, &what);
         let load = Load {
             url: server.url.clone(),
             seed: rng.random(),
             scripted: true,
         };
-        let before = heard.stored.len();
+        let before = acknowledged.stored.len();
         let time = Duration::from_millis(rng.random_range(20..500));
-        heard.write_and_kill(server, &load, Until::After(time));
-        told += heard.stored.len() - before;
+        acknowledged.write_and_kill(server, &load, Until::After(time));
+        count += acknowledged.stored.len() - before;
         server::verify(&sessions);
     }
     let server = Server::start(server::scripted(&dir.path().join("sessions")));
-    heard.assert_held(&server, true, "the end");
-    println!("{told} responses, none lost");
-    assert!(told > 20, "only {told} responses were answered");
+    acknowledged.assert_contains_all(&server, true, "the end");
+    println!("{count} responses, none lost");
+    assert!(count > 20, "only {count} responses were answered");
 }
 
 #[test]
-fn what_clients_were_told_by_a_real_model_survives_kill_9() {
+fn responses_of_a_real_model_survive_kill_9() {
     let mut rng = seeded();
     let dir = tempfile::tempdir().unwrap();
-    let mut heard = Heard::default();
+    let mut acknowledged = Acknowledged::default();
     for round in 0..rounds(2).min(10) {
         let command = match server::real(dir.path()) {
             Ok(command) => command,
             Err(why) => return println!("skipped: {why}"),
         };
         let server = Server::start(command);
-        heard.assert_held(&server, false, &format!("round {round}"));
+        acknowledged.assert_contains_all(&server, false, &format!("round {round}"));
         let load = Load {
             url: server.url.clone(),
             seed: rng.random(),
             scripted: false,
         };
-        let count = heard.stored.len() + rng.random_range(1..24);
-        heard.write_and_kill(server, &load, Until::Stored(count));
+        let count = acknowledged.stored.len() + rng.random_range(1..24);
+        acknowledged.write_and_kill(server, &load, Until::Stored(count));
         server::verify(dir.path());
     }
     let server = Server::start(server::real(dir.path()).unwrap());
-    heard.assert_held(&server, false, "the end");
-    println!("{} responses, none lost", heard.stored.len());
-    assert!(!heard.stored.is_empty());
+    acknowledged.assert_contains_all(&server, false, "the end");
+    println!("{} responses, none lost", acknowledged.stored.len());
+    assert!(!acknowledged.stored.is_empty());
 }

@@ -1,9 +1,9 @@
-//! The whole program as its clients see it while it is killed, cut off from power or out of disk.
+//! Durability of the whole server, as its clients see it: `kill -9`, power cuts, disk faults.
 
+mod acknowledged;
 mod failing_disk;
-mod heard;
 mod kill;
 mod power_cut;
+mod restore;
 mod server;
-mod thaw;
 mod writers;

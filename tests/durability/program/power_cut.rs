@@ -1,20 +1,20 @@
-//! Power cuts under the program: its folder on a loop-mounted image, whose copy is what a disk holds.
+//! Power cuts under the server, on a loop-mounted image.
 
 use std::time::Duration;
 
 use rand::RngExt;
 
 use super::{
-    heard::{Heard, Until},
+    acknowledged::{Acknowledged, Until},
     server::{self, Server},
     writers::Load,
 };
 use crate::durability::{power_cut::Disk, rounds, seeded};
 
 #[test]
-fn what_clients_were_told_survives_a_power_cut() {
+fn acknowledged_responses_survive_a_power_cut() {
     let mut rng = seeded();
-    let mut told = 0;
+    let mut count = 0;
     for round in 0..rounds(6) {
         let dir = tempfile::tempdir().unwrap();
         let made = Disk::make(dir.path().join("image"), dir.path().join("before"));
@@ -28,17 +28,17 @@ fn what_clients_were_told_survives_a_power_cut() {
             seed: rng.random(),
             scripted: true,
         };
-        let mut heard = Heard::default();
+        let mut acknowledged = Acknowledged::default();
         let time = Duration::from_millis(rng.random_range(30..900));
-        heard.write_and_kill(server, &load, Until::After(time));
+        acknowledged.write_and_kill(server, &load, Until::After(time));
         let after = disk.cut(dir.path().join("copy"), dir.path().join("after"));
         let disk = after.unwrap();
         let sessions = disk.at.join("sessions");
         let server = Server::start(server::scripted(&sessions));
-        heard.assert_held(&server, true, &format!("round {round}"));
+        acknowledged.assert_contains_all(&server, true, &format!("round {round}"));
         server.kill();
         server::verify(&sessions);
-        told += heard.stored.len();
+        count += acknowledged.stored.len();
     }
-    println!("{told} responses, none lost");
+    println!("{count} responses, none lost");
 }

@@ -1,4 +1,4 @@
-//! Clients that create, stream, continue and delete until their server is gone.
+//! Clients that create, stream, continue and delete responses until their server is gone.
 
 use std::sync::{Arc, Mutex};
 
@@ -6,12 +6,12 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 use reqwest::{Client, Response};
 use serde_json::{Value, json};
 
-use super::heard::{Heard, Turn};
+use super::acknowledged::{Acknowledged, Turn};
 
-/// How many clients write at once.
+/// The number of concurrent clients.
 const CLIENTS: u64 = 16;
 
-/// The server has gone, or its answer broke off.
+/// The server is gone, or its answer was cut.
 #[derive(Debug)]
 pub(super) struct Gone;
 
@@ -21,23 +21,23 @@ impl From<reqwest::Error> for Gone {
     }
 }
 
-/// What the clients of a server ask for.
+/// The requests of the clients.
 #[derive(Debug, Clone)]
 pub(super) struct Load {
     pub(super) url: String,
     pub(super) seed: u64,
-    /// Whether the model is the made-up one, whose answers are known.
+    /// True if the model is scripted, so that its output is known.
     pub(super) scripted: bool,
 }
 
-/// Writes until the server is gone; everything that was heard of it is in `heard`.
-pub(super) async fn write(load: &Load, heard: &Arc<Mutex<Heard>>) {
+/// Writes until the server is gone. Records every acknowledged write in `acknowledged`.
+pub(super) async fn write(load: &Load, acknowledged: &Arc<Mutex<Acknowledged>>) {
     let client = Client::new();
     let writers = (0..CLIENTS).map(|number| {
         let writer = Writer {
             client: client.clone(),
             load: load.clone(),
-            heard: Arc::clone(heard),
+            acknowledged: Arc::clone(acknowledged),
             rng: StdRng::seed_from_u64(load.seed ^ (number << 56)),
             mine: Vec::new(),
         };
@@ -51,9 +51,9 @@ pub(super) async fn write(load: &Load, heard: &Arc<Mutex<Heard>>) {
 struct Writer {
     client: Client,
     load: Load,
-    heard: Arc<Mutex<Heard>>,
+    acknowledged: Arc<Mutex<Acknowledged>>,
     rng: StdRng,
-    /// Ids of its own responses, and how many messages lead to each.
+    /// The ids of this client's responses, with the number of messages before each.
     mine: Vec<(String, usize)>,
 }
 
@@ -91,19 +91,24 @@ impl Writer {
         };
         if self.load.scripted {
             assert_eq!(response["status"], "completed", "{response}");
-            assert_eq!(response["output_text"], said(messages, input));
+            assert_eq!(response["output_text"], output_of(messages, input));
         }
         let id = response["id"].as_str().unwrap().to_owned();
         let turn = Turn {
             response,
             messages: messages + 1,
         };
-        self.heard.lock().unwrap().stored.insert(id.clone(), turn);
+        self.acknowledged
+            .lock()
+            .unwrap()
+            .stored
+            .insert(id.clone(), turn);
         self.mine.push((id, messages + 1));
         Ok(())
     }
 
-    /// Reads a stream up to its terminal event, which counts even if the connection breaks after it.
+    /// Reads a stream up to its terminal event. The event counts even if the connection breaks
+    /// afterwards.
     async fn terminal(&self, mut answer: Response) -> Result<Value, Gone> {
         let mut text = String::new();
         while let Some(chunk) = answer.chunk().await? {
@@ -116,7 +121,7 @@ impl Writer {
                 match event["type"].as_str().unwrap() {
                     "response.created" => {
                         let id = event["response"]["id"].as_str().unwrap().to_owned();
-                        self.heard.lock().unwrap().begun.insert(id);
+                        self.acknowledged.lock().unwrap().begun.insert(id);
                     }
                     "response.completed" | "response.incomplete" => {
                         return Ok(event["response"].take());
@@ -132,20 +137,24 @@ impl Writer {
     async fn delete(&mut self) -> Result<(), Gone> {
         let at = self.rng.random_range(0..self.mine.len());
         let (id, _) = self.mine.swap_remove(at);
-        self.heard.lock().unwrap().deleting.insert(id.clone());
+        self.acknowledged
+            .lock()
+            .unwrap()
+            .deleting
+            .insert(id.clone());
         let url = format!("{}/v1/responses/{id}", self.load.url);
         let answer = self.client.delete(url).send().await?;
         assert_eq!(answer.status(), 200);
         let answer: Value = answer.json().await?;
         assert_eq!(answer["deleted"], true);
-        let mut heard = self.heard.lock().unwrap();
-        heard.deleting.remove(&id);
-        heard.deleted.insert(id);
+        let mut acknowledged = self.acknowledged.lock().unwrap();
+        acknowledged.deleting.remove(&id);
+        acknowledged.deleted.insert(id);
         Ok(())
     }
 }
 
-/// What the made-up model answers to the message of this number.
-pub(super) fn said(messages: usize, input: &str) -> String {
+/// Returns the scripted model's output for message number `messages`.
+pub(super) fn output_of(messages: usize, input: &str) -> String {
     format!("Message {messages} was: {input}")
 }

@@ -1,4 +1,4 @@
-//! What clients were told, and whether a server still says the same.
+//! The responses and deletions that clients saw acknowledged, and their check against a server.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,79 +13,80 @@ use serde_json::{Value, json};
 
 use super::{
     server::Server,
-    writers::{self, Load, said},
+    writers::{self, Load, output_of},
 };
 
-/// How long a real model may take for a few answers.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// The maximum time for a few responses of a real model.
+const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A response that was received in full.
+/// A response that was received completely.
 #[derive(Debug, Clone)]
 pub(super) struct Turn {
     pub(super) response: Value,
-    /// Messages of its conversation, its own answer included.
+    /// The number of messages in its conversation, its own included.
     pub(super) messages: usize,
 }
 
-/// When a server is killed.
+/// The moment at which the server is killed.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Until {
     After(Duration),
-    /// When so many responses were received in all.
+    /// When this number of responses was received in total.
     Stored(usize),
 }
 
-/// What clients were told so far.
+/// The acknowledged writes of all clients.
 #[derive(Debug, Default)]
-pub(super) struct Heard {
-    /// Responses whose answer or terminal event came, by id.
+pub(super) struct Acknowledged {
+    /// Responses with a received answer or terminal event, by id.
     pub(super) stored: BTreeMap<String, Turn>,
-    /// Ids of streams that began.
+    /// The ids of streams that began.
     pub(super) begun: BTreeSet<String>,
     pub(super) deleted: BTreeSet<String>,
-    /// Deletions that nobody confirmed.
+    /// Deletions without a confirmation.
     pub(super) deleting: BTreeSet<String>,
 }
 
-impl Heard {
-    /// Lets clients write until a moment and kills the server under them. Adds to what was heard.
+impl Acknowledged {
+    /// Lets clients write until a moment, then kills the server. Adds what they received.
     pub(super) fn write_and_kill(&mut self, server: Server, load: &Load, until: Until) {
-        let heard = Arc::new(Mutex::new(std::mem::take(self)));
+        let acknowledged = Arc::new(Mutex::new(std::mem::take(self)));
         let runtime = runtime();
         let writing = {
-            let (load, heard) = (load.clone(), Arc::clone(&heard));
-            runtime.spawn(async move { writers::write(&load, &heard).await })
+            let (load, acknowledged) = (load.clone(), Arc::clone(&acknowledged));
+            runtime.spawn(async move { writers::write(&load, &acknowledged).await })
         };
         match until {
             Until::After(time) => thread::sleep(time),
             Until::Stored(count) => {
                 let begun = Instant::now();
-                while heard.lock().unwrap().stored.len() < count {
-                    assert!(begun.elapsed() < PATIENCE, "no {count} answers in time");
+                while acknowledged.lock().unwrap().stored.len() < count {
+                    assert!(begun.elapsed() < TIMEOUT, "no {count} answers in time");
                     thread::sleep(Duration::from_millis(5));
                 }
             }
         }
         server.kill();
         runtime.block_on(writing).unwrap();
-        *self = std::mem::take(&mut *heard.lock().unwrap());
+        *self = std::mem::take(&mut *acknowledged.lock().unwrap());
     }
 
-    /// Responses that must be readable.
-    pub(super) fn kept(&self) -> impl Iterator<Item = (&String, &Turn)> {
+    /// Returns the responses that must be readable.
+    pub(super) fn readable(&self) -> impl Iterator<Item = (&String, &Turn)> {
         let gone = |id: &String| self.deleted.contains(id) || self.deleting.contains(id);
         self.stored.iter().filter(move |(id, _)| !gone(id))
     }
 
-    /// Checks that a server holds all that was heard and nothing half-written, and goes on from there.
-    pub(super) fn assert_held(&self, server: &Server, scripted: bool, what: &str) {
+    /// Checks that a server has every acknowledged write and nothing incomplete, and that it can
+    /// continue a response.
+    pub(super) fn assert_contains_all(&self, server: &Server, scripted: bool, what: &str) {
         runtime().block_on(async {
             let client = Client::new();
             let get = async |id: &str| -> Response {
                 let url = format!("{}/v1/responses/{id}", server.url);
                 client.get(url).send().await.unwrap()
             };
-            stream::iter(self.kept())
+            stream::iter(self.readable())
                 .for_each_concurrent(8, async |(id, turn)| {
                     let read = get(id).await;
                     assert_eq!(read.status(), 200, "{what}: {id}");
@@ -96,12 +97,12 @@ impl Heard {
             for id in &self.deleted {
                 assert_eq!(get(id).await.status(), 404, "{what}: {id} was deleted");
             }
-            // What nobody was told the end of is there whole or not at all.
-            let unsure = self
+            // A stream without a received end is stored completely or not at all.
+            let unfinished = self
                 .begun
                 .iter()
                 .filter(|id| !self.stored.contains_key(*id));
-            for id in unsure {
+            for id in unfinished {
                 let read = get(id).await;
                 if read.status() != 404 {
                     let read: Value = read.json().await.unwrap();
@@ -109,15 +110,21 @@ impl Heard {
                     assert!(!read["usage"].is_null(), "{what}: {read}");
                 }
             }
-            if let Some((id, turn)) = self.kept().last() {
-                go_on(&client, server, id, turn, scripted).await;
+            if let Some((id, turn)) = self.readable().last() {
+                continue_response(&client, server, id, turn, scripted).await;
             }
         });
     }
 }
 
-/// Continues a response, with all that was said before it.
-async fn go_on(client: &Client, server: &Server, id: &str, turn: &Turn, scripted: bool) {
+/// Continues a response with the whole conversation.
+async fn continue_response(
+    client: &Client,
+    server: &Server,
+    id: &str,
+    turn: &Turn,
+    scripted: bool,
+) {
     let request = json!({"input": "Go on.", "previous_response_id": id, "max_output_tokens": 60});
     let url = format!("{}/v1/responses", server.url);
     let answer = client.post(url).json(&request).send().await.unwrap();
@@ -126,10 +133,13 @@ async fn go_on(client: &Client, server: &Server, id: &str, turn: &Turn, scripted
     let response: Value = answer.json().await.unwrap();
     assert_eq!(response["previous_response_id"], id);
     if scripted {
-        // Its snapshot may have been written before the end.
+        // Its snapshot may have been written before the kill.
         let forked = continuation == "cold" || continuation == "thawed";
         assert!(forked, "{continuation:?}");
-        assert_eq!(response["output_text"], said(turn.messages + 1, "Go on."));
+        assert_eq!(
+            response["output_text"],
+            output_of(turn.messages + 1, "Go on.")
+        );
     }
 }
 
