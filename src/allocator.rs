@@ -1,15 +1,15 @@
-//! How the program's allocator is set.
+//! Settings of the memory allocator.
 
 use std::ffi::c_long;
 
 use libmimalloc_sys::{mi_option_set, mi_option_t};
 
-/// Of mimalloc's options, which have fixed numbers, the one for how long memory that is free is kept
-/// before the system has it back, in milliseconds.
+/// Number of mimalloc's option `purge_delay`: milliseconds until free memory is returned to the
+/// system.
 const PURGE_DELAY: mi_option_t = 15;
 
-/// With the usual second, buffers of the session log went back while others like them were asked for, and
-/// a tenth of a busy log's time was the system's, which filled huge pages with zeros.
+/// With the default of one second, buffers of the session log were returned while similar ones were
+/// allocated. The system then spent a tenth of a busy log's time on zeroing huge pages.
 const FREE_MEMORY_KEPT_MS: c_long = 10_000;
 
 /// Keeps memory that is free a while longer than usual. To be called first, and only where mimalloc is the

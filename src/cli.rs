@@ -15,7 +15,7 @@ use crate::limits;
 #[derive(Debug, Parser)]
 #[command(name = "stemma", version, about, arg_required_else_help = true)]
 pub struct Cli {
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -40,8 +40,8 @@ pub enum Command {
 /// `stemma serve`: each flag is also an environment variable and a key of the TOML file.
 #[derive(Debug, Args)]
 pub struct ServeArgs {
-    /// TOML file with any of these flags, spelled without dashes in front; the command line and
-    /// the environment win over it.
+    /// TOML file with any of these flags, written without the leading dashes. The command line and
+    /// the environment override it.
     #[arg(long, env = "STEMMA_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Model to serve, repeatable: an alias, a folder, a .gguf file or a hub repository;
@@ -60,14 +60,14 @@ pub struct ServeArgs {
     /// Port to listen on; 0 picks a free one.
     #[arg(long, env = "STEMMA_PORT", default_value_t = 8080)]
     pub port: u16,
-    /// Who may use the server.
+    /// Access control.
     #[command(flatten)]
     pub access: AccessArgs,
     /// Longest answer in tokens where a request names no length [default: what the context holds].
     #[arg(long, env = "STEMMA_MAX_TOKENS", value_name = "TOKENS", value_parser = value_parser!(u32).range(1..))]
     pub max_tokens: Option<u32>,
-    /// Take a whole answer that is one JSON object, bare or in a code fence, with the `name` of a
-    /// declared tool and an object of `arguments`, as a call: small models write calls so.
+    /// Take an answer that is one JSON object, bare or in a code fence, as a call. The object needs
+    /// the `name` of a declared tool and an object of `arguments`. Small models write calls so.
     #[arg(long, env = "STEMMA_LENIENT_TOOL_CALLS")]
     pub lenient_tool_calls: bool,
     /// Largest request body in bytes, after decompression.
@@ -91,8 +91,8 @@ pub struct ServeArgs {
     /// Largest key/value memory of running generations in bytes, per model.
     #[arg(long, env = "STEMMA_KV_BYTES", value_name = "BYTES", default_value_t = 4 << 30, value_parser = at_least_one)]
     pub kv_bytes: usize,
-    /// Guess what an answer goes on with and try it in one step with the last token: faster where answers copy
-    /// from their prompts, and never another answer.
+    /// Draft the next tokens and verify them in one step: faster where answers copy from their
+    /// prompts. Answers never change.
     #[arg(long, env = "STEMMA_SPECULATE", value_enum, default_value = "off")]
     pub speculate: SpeculateArg,
     /// Folder of the session log, made if it is not there; one server at a time uses it.
@@ -103,10 +103,10 @@ pub struct ServeArgs {
         default_value = "./sessions"
     )]
     pub sessions: PathBuf,
-    /// How much of the session log is kept.
+    /// Retention of the session log.
     #[command(flatten)]
     pub keeping: KeepArgs,
-    /// How answers are asked for and told.
+    /// Options of requests and answers.
     #[command(flatten)]
     pub answers: AnswerArgs,
     /// Seconds that running answers get to finish after SIGTERM.
@@ -125,17 +125,17 @@ pub struct ServeArgs {
     pub logging: LogArgs,
 }
 
-/// How answers are asked for and told.
+/// Options of requests and answers.
 #[derive(Debug, Clone, Args)]
 pub struct AnswerArgs {
     /// JSON object of arguments for chat templates; a request's `chat_template_kwargs` win over it.
     #[arg(long, env = "STEMMA_CHAT_TEMPLATE_ARGS", value_name = "JSON", value_parser = json_object)]
     pub chat_template_args: Option<Map<String, Value>>,
-    /// Whether prompts show what the model thought in earlier turns, as far as its template does.
+    /// Render the reasoning of earlier turns in prompts, as far as the chat template does.
     #[arg(long, env = "STEMMA_PRESERVE_THINKING", value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
     pub preserve_thinking: bool,
-    /// What becomes of tools of types that this server does not have: the request is refused, or they
-    /// are left out and named in the header `x-stemma-skipped-tools`.
+    /// Tools of types that this server does not have: refuse the request, or leave them out and
+    /// name them in the header `x-stemma-skipped-tools`.
     #[arg(long, env = "STEMMA_UNSUPPORTED_TOOLS", value_enum, default_value_t = UnsupportedToolsArg::Refuse)]
     pub unsupported_tools: UnsupportedToolsArg,
     /// Second name of `reasoning_content` in chat completions.
@@ -143,7 +143,7 @@ pub struct AnswerArgs {
     pub reasoning_alias_field: ReasoningAliasArg,
 }
 
-/// What becomes of tools that this server does not have.
+/// Handling of tools that this server does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum UnsupportedToolsArg {
     /// The request is refused.
@@ -161,7 +161,7 @@ pub enum ReasoningAliasArg {
     None,
 }
 
-/// How much of the session log is kept, and for how long.
+/// Retention of the session log.
 #[derive(Debug, Clone, Args)]
 pub struct KeepArgs {
     /// Largest number of stored responses; the oldest are dropped. 0 keeps none: reading, deleting
@@ -183,9 +183,9 @@ pub struct KeepArgs {
         default_value_t = 24 * 60 * 60
     )]
     pub unstored_retention: u64,
-    /// Most bytes of prefixes that are kept on disk, in the folder of the session log, so that
-    /// conversations go on after a restart without being read again; the least recently used go first.
-    /// 0 keeps none.
+    /// Most bytes of KV snapshots on disk, in the folder of the session log. With them,
+    /// conversations continue after a restart without prefill. The least recently used are evicted
+    /// first. 0 turns snapshots off.
     #[arg(long, env = "STEMMA_SNAPSHOT_MAX_BYTES", value_name = "BYTES", default_value_t = 8 << 30)]
     pub snapshot_max_bytes: u64,
     /// Seconds after which a prefix on disk that was not used is dropped; 0 is never.
@@ -215,27 +215,27 @@ pub const OTHER_VARIABLES: [(&str, &str); 4] = [
     ),
 ];
 
-/// How models are found and loaded.
+/// Sources and loading of models.
 #[derive(Debug, Clone, Args)]
 pub struct LoadArgs {
-    /// What runs the model: MLX, or own kernels for processors; auto is MLX on Apple silicon and
-    /// with CUDA, own kernels on x86-64 with AVX2, and MLX elsewhere.
+    /// Executor: MLX, or the CPU kernels. `auto` is MLX on Apple silicon and with CUDA, the CPU
+    /// kernels on x86-64 with AVX2, and MLX elsewhere.
     #[arg(long, env = "STEMMA_DEVICE", value_enum, default_value_t = DeviceArg::Auto)]
     pub device: DeviceArg,
-    /// Threads of the own kernels [default: one for each physical core].
+    /// Threads of the CPU kernels [default: one for each physical core].
     #[arg(long, env = "STEMMA_THREADS", value_name = "COUNT", value_parser = at_least_one)]
     pub threads: Option<usize>,
-    /// Numbers of key/value memory on the own kernels [default: f16].
+    /// Type of KV cache elements on the CPU kernels [default: f16].
     #[arg(long, env = "STEMMA_KV_TYPE", value_enum)]
     pub kv_type: Option<KvTypeArg>,
-    /// Quantise f32, f16 and bf16 weights at load, on the own kernels [default: keep them].
+    /// Quantise f32, f16 and bf16 weights at load, on the CPU kernels [default: keep them].
     #[arg(long, env = "STEMMA_QUANTIZE", value_enum)]
     pub quantize: Option<QuantizeArg>,
-    /// Instructions that the own kernels use [default: the fastest that the processor has].
+    /// SIMD level of the CPU kernels [default: the fastest that the processor has].
     #[arg(long, env = "STEMMA_CPU", value_enum)]
     pub cpu: Option<SimdArg>,
-    /// Type to compute in on MLX; auto is f32 on CPUs and the stored type on GPUs. On the own kernels
-    /// f32 takes activations of 16 bits instead of 8.
+    /// Type to compute in on MLX; `auto` is f32 on CPUs and the stored type on GPUs. On the CPU
+    /// kernels f32 takes activations of 16 bits instead of 8.
     #[arg(long, env = "STEMMA_DTYPE", value_enum, default_value_t = DtypeArg::Auto)]
     pub dtype: DtypeArg,
     /// Folder of downloaded models [default: stemma in the user's cache folder].
@@ -243,13 +243,13 @@ pub struct LoadArgs {
     pub cache: Option<PathBuf>,
 }
 
-/// What is logged, and how.
+/// Log filter and format.
 #[derive(Debug, Clone, Args)]
 pub struct LogArgs {
     /// Format of the log on standard error.
     #[arg(long, env = "STEMMA_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
-    /// What is logged, such as `debug` or `warn,stemma=info`.
+    /// Log filter, such as `debug` or `warn,stemma=info`.
     #[arg(
         long,
         env = "STEMMA_LOG",
@@ -268,23 +268,23 @@ pub enum LogFormat {
     Json,
 }
 
-/// What runs models.
+/// Executors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum DeviceArg {
-    /// What is fastest on the machine.
+    /// The fastest on the machine.
     Auto,
-    /// Own kernels for processors.
+    /// The CPU kernels.
     Cpu,
     /// MLX.
     Mlx,
 }
 
-/// Where guesses come from at what an answer goes on with.
+/// Drafting methods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum SpeculateArg {
     /// None are made.
     Off,
-    /// What came after the same few tokens before, in the prompt or the answer.
+    /// The tokens that followed the same n-gram before, in the prompt or the answer.
     Ngram,
 }
 
@@ -297,7 +297,7 @@ pub enum KvTypeArg {
     F32,
 }
 
-/// What plain weights are quantised to.
+/// The type to which plain weights are quantised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum QuantizeArg {
     /// 8 bits in blocks of 32.
@@ -320,7 +320,7 @@ pub enum SimdArg {
 /// Types that MLX computes in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum DtypeArg {
-    /// What is fastest on the device.
+    /// The device's fastest type.
     Auto,
     /// 32-bit floats.
     F32,
@@ -336,7 +336,7 @@ pub struct GenerateArgs {
     /// Alias, folder, .gguf file or hub repository.
     #[arg(long, env = "STEMMA_MODEL")]
     pub model: String,
-    /// What to answer; continued as it stands where the model has no chat template.
+    /// The prompt; a model without a chat template continues it as raw text.
     pub prompt: String,
     /// Leading system message.
     #[arg(long)]
@@ -383,7 +383,7 @@ pub struct SessionsArgs {
         global = true
     )]
     pub sessions: PathBuf,
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub command: SessionsCommand,
 }

@@ -18,7 +18,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// Where ids and seeds come from.
+/// Source of random ids and seeds.
 pub trait Entropy: Send + Sync {
     /// The next 128 bits.
     fn draw(&self) -> u128;

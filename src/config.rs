@@ -1,4 +1,4 @@
-//! What the command line, the environment and the file resolve to.
+//! The configuration: command line, environment and file, resolved.
 
 use std::{ffi::OsString, fs, path::Path};
 
@@ -7,7 +7,7 @@ use toml::{Table, Value};
 
 use crate::cli::{Cli, OTHER_VARIABLES};
 
-/// Why there is nothing to run.
+/// The reason why the program does not run.
 #[derive(Debug)]
 pub enum ConfigError {
     /// The command line does not parse, or asked for help: clap prints it and knows the exit code.
@@ -84,7 +84,7 @@ fn more_flags(
     Ok(flags)
 }
 
-/// Whether the command line or a variable that clap reads has set an argument.
+/// True if the command line or a variable that clap reads has set an argument.
 fn is_set(serve: &ArgMatches, id: &str) -> bool {
     let source = serve.value_source(id);
     matches!(
@@ -100,7 +100,7 @@ fn read_table(path: &Path) -> Result<Table, ConfigError> {
         .map_err(|error| ConfigError::File(format!("{}: {error}", path.display())))
 }
 
-/// Whether an argument is followed by a value, rather than being there or not.
+/// True if an argument is followed by a value, rather than being there or not.
 fn takes_values(command: &Command, id: &str) -> bool {
     let mut arguments = command.get_arguments();
     let argument = arguments.find(|argument| argument.get_id() == id);

@@ -78,8 +78,8 @@ pub const TOKENIZER_CACHED_WORDS_MAX: usize = 4096;
 /// panic after ten million steps back, of which a run of white space takes a few for each byte.
 pub const TOKENIZER_PART_BYTES_MAX: usize = 2 << 20;
 
-/// How far the ids of a vocabulary may lie beyond the number of its tokens. A file that says more
-/// is broken, and is not believed with a table of that size.
+/// Most ids of a vocabulary beyond the number of its tokens. A file with more is broken; the loader
+/// rejects it instead of allocating a table of that size.
 pub const TOKENIZER_UNUSED_IDS_MAX: usize = 1 << 16;
 
 /// Bytes of a snapshot that are written, read and checked as one.
@@ -100,7 +100,7 @@ pub const SNAPSHOT_HEADER_BYTES_MAX: u64 = 16 << 20;
 /// Space that snapshots leave on their disk, for the session log.
 pub const SNAPSHOT_DISK_FREE_BYTES_MIN: u64 = 512 << 20;
 
-/// How long the snapshot of a turn that is not stored is kept, if it is asked for.
+/// Lifetime of an unstored turn's snapshot, if the request asks for one.
 pub const SNAPSHOT_UNSTORED_MS: i64 = 24 * 60 * 60 * 1000;
 
 /// Tokens of conversations that are kept in memory for their next turns, all together: with their texts,

@@ -37,7 +37,7 @@ fn main() -> ExitCode {
 }
 
 fn failed(reason: &str) -> ExitCode {
-    // Nobody is left to tell when standard error is gone.
+    // Without standard error the message is lost.
     let _ = writeln!(io::stderr(), "stemma: {reason}");
     ExitCode::from(FAILED)
 }

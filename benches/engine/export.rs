@@ -1,4 +1,4 @@
-//! A model in the Hugging Face layout, for others to load.
+//! Export of a model to the Hugging Face layout, for mlx-lm to load.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -10,7 +10,7 @@ use stemma::{
     tokenizer::{GgufVocabulary, TokenizerSource},
 };
 
-/// Token types of GGUF that are not plain text.
+/// Token types of GGUF that are not plain text (`tokenizer.ggml.token_type`).
 const CONTROL: i32 = 3;
 const USER_DEFINED: i32 = 4;
 
@@ -53,29 +53,29 @@ fn tokenizer(files: &ModelFiles, folder: &Path) -> Result<()> {
             }
         }
         TokenizerSource::Gguf(vocabulary) => {
-            let spelling = |id: Option<u32>| vocabulary.tokens.get(id? as usize);
+            let token_text = |id: Option<u32>| vocabulary.tokens.get(id? as usize);
             let config = json!({
                 "tokenizer_class": "PreTrainedTokenizerFast",
-                "bos_token": spelling(vocabulary.bos),
-                "eos_token": spelling(vocabulary.eos),
-                "pad_token": spelling(vocabulary.padding),
+                "bos_token": token_text(vocabulary.bos),
+                "eos_token": token_text(vocabulary.eos),
+                "pad_token": token_text(vocabulary.padding),
                 "clean_up_tokenization_spaces": false,
                 "chat_template": files.chat_template,
             });
             fs::write(folder.join("tokenizer_config.json"), config.to_string())?;
             let text = byte_level(vocabulary)?.to_string();
-            // Last, because it says that the folder is complete.
+            // Written last, because it marks a complete folder.
             fs::write(folder.join("tokenizer.json"), text)?;
         }
     }
     Ok(())
 }
 
-/// The `tokenizer.json` of a byte-level BPE from GGUF.
+/// Returns the `tokenizer.json` of a byte-level BPE tokenizer from GGUF.
 fn byte_level(vocabulary: &GgufVocabulary) -> Result<Value> {
     if vocabulary.model != "gpt2" {
         let model = &vocabulary.model;
-        bail!("mlx-lm is told of byte-level BPE only, not of `{model}`: leave it out");
+        bail!("only byte-level BPE can be exported, not `{model}`: use --without-mlx-lm");
     }
     let bytes = |splits: bool| {
         json!({
@@ -99,7 +99,7 @@ fn byte_level(vocabulary: &GgufVocabulary) -> Result<Value> {
             });
             json!({ "type": "Sequence", "pretokenizers": [split, bytes(false)] })
         }
-        pre => bail!("mlx-lm is told of the splits of smollm and qwen2 only, not of {pre:?}"),
+        pre => bail!("only the pre-tokenizers smollm and qwen2 can be exported, not {pre:?}"),
     };
     let tokens = || (0_u32..).zip(&vocabulary.tokens);
     let vocab: BTreeMap<&String, u32> = tokens().map(|(id, token)| (token, id)).collect();
@@ -141,5 +141,5 @@ fn byte_level(vocabulary: &GgufVocabulary) -> Result<Value> {
     }))
 }
 
-/// How Qwen2 splits texts into words.
+/// The pre-tokenizer's pattern of Qwen2.
 const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";

@@ -1,17 +1,16 @@
-//! The engine's side of `cargo xtask bench engine`: what it does with a model, without HTTP.
+//! The benchmark of the engine without HTTP, run by `cargo xtask bench engine`.
 //!
-//! `measure MODEL` prints one flat JSON object, its units in the names. `export MODEL FOLDER`
-//! writes the model in the Hugging Face layout with 32-bit floats, for others to load.
-//! `quality MODEL TEXT` prints the perplexity of a text. `copy MODEL TEXT` prints how fast the text is
-//! copied, with and without guesses.
+//! `measure MODEL` measures loading, prefill and decode. `perplexity MODEL TEXT` computes the perplexity of
+//! a text. `copy MODEL TEXT` measures decode with and without n-gram drafts. Each prints one flat JSON
+//! object with units in the names. `export MODEL FOLDER` writes the model in the Hugging Face layout with
+//! 32-bit floats.
 
 mod export;
-#[path = "../support/memory.rs"]
-mod memory;
-mod quality;
+mod perplexity;
+#[path = "../support/mod.rs"]
+mod support;
 
 use std::{
-    collections::BTreeMap,
     env, fs,
     io::{self, Write},
     path::{Path, PathBuf},
@@ -20,9 +19,8 @@ use std::{
 };
 
 use anyhow::{Context, Result, anyhow};
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Subcommand, ValueEnum};
 use futures::future::join_all;
-use serde_json::json;
 use stemma::{
     cache::CacheScope,
     engine::{self, EngineHandle, EngineOptions, Job, Speculation, TokenEvent, TokenStream},
@@ -39,49 +37,40 @@ use stemma::{
     tokenizer::Tokenizer,
 };
 
-use self::memory::memory;
+use self::support::{Figures, print, process_mib};
 
-/// Lengths of prompts whose reading is timed, in tokens.
+/// Prompt lengths whose prefill is timed, in tokens.
 const PREFILLS: [usize; 2] = [512, 3400];
-/// Numbers of sequences whose decoding is timed.
+/// Batch sizes whose decode is timed.
 const BATCHES: [usize; 3] = [1, 4, 8];
-/// Prompt and answer of a sequence whose decoding is timed, in tokens.
+/// Prompt length and output length of a sequence whose decode is timed, in tokens.
 const DECODE_PROMPT: usize = 64;
 const DECODE_TOKENS: usize = 129;
-/// Tokens before the one that is timed, on average.
+/// Average context lengths at which decode is timed, in tokens.
 const CONTEXTS: [usize; 2] = [100, 3000];
-/// Tokens of a passage that is copied.
+/// Length of the passage that a prompt repeats, in tokens.
 const COPIED_TOKENS: usize = 160;
-/// Tokens of a text that perplexity is computed over at a time.
-const QUALITY_WINDOW: usize = 512;
-
-#[derive(Parser)]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
-    /// What `cargo bench` adds.
-    #[arg(long, global = true, hide = true)]
-    bench: bool,
-}
+/// Window of the perplexity, in tokens.
+const PERPLEXITY_WINDOW: usize = 512;
 
 #[derive(Subcommand)]
 enum Command {
-    /// Measure loading, prefill, decoding and memory.
+    /// Measure loading, prefill, decode and memory.
     Measure {
         model: String,
         #[arg(long, value_enum, default_value_t = Device::Cpu)]
         device: Device,
     },
-    /// Print where the model's file or folder lies.
+    /// Print the path of the model's file or folder.
     Path { model: String },
     /// Compute the perplexity of a text.
-    Quality {
+    Perplexity {
         model: String,
         text: PathBuf,
         #[arg(long, value_enum, default_value_t = Device::Cpu)]
         device: Device,
     },
-    /// Decode what copies a text, with and without guesses.
+    /// Measure decode after a repeated passage, with and without n-gram drafts.
     Copy {
         model: String,
         text: PathBuf,
@@ -98,37 +87,29 @@ enum Device {
     Mlx,
 }
 
-type Figures = BTreeMap<String, f64>;
-
 fn main() -> Result<()> {
-    match Cli::parse().command {
-        Command::Measure { model, device } => {
-            let figures = measure(&find(&model)?, device)?;
-            writeln!(io::stdout(), "{}", json!(figures))?;
-            Ok(())
-        }
+    match support::command() {
+        Command::Measure { model, device } => print(&measure(&find(&model)?, device)?),
         Command::Path { model } => {
             writeln!(io::stdout(), "{}", find(&model)?.display())?;
             Ok(())
         }
-        Command::Quality {
+        Command::Perplexity {
             model,
             text,
             device,
         } => {
             let files = load::open(&find(&model)?)?;
-            let perplexity = perplexity(&files, &fs::read_to_string(text)?, device)?;
-            writeln!(io::stdout(), "{}", json!({ "perplexity": perplexity }))?;
-            Ok(())
+            let perplexity = perplexity_of(&files, &fs::read_to_string(text)?, device)?;
+            print(&Figures::from([("perplexity".into(), perplexity)]))
         }
         Command::Copy {
             model,
             text,
             device,
         } => {
-            let figures = copying(&find(&model)?, &fs::read_to_string(text)?, device)?;
-            writeln!(io::stdout(), "{}", json!(figures))?;
-            Ok(())
+            let figures = copy(&find(&model)?, &fs::read_to_string(text)?, device)?;
+            print(&figures)
         }
         Command::Export { model, folder } => export::export(&load::open(&find(&model)?)?, &folder),
     }
@@ -154,11 +135,11 @@ fn measure(path: &Path, device: Device) -> Result<Figures> {
     tokio::runtime::Builder::new_current_thread()
         .build()?
         .block_on(speeds(&engine, &mut figures))?;
-    figures.extend(memory("VmHWM:").map(|peak| ("peak_mib".into(), peak)));
+    figures.extend(process_mib("VmHWM:").map(|peak| ("peak_mib".into(), peak)));
     Ok(figures)
 }
 
-/// Reads and decodes every tensor to 32-bit floats; gives their number of elements.
+/// Reads every tensor and dequantises it to 32-bit floats. Returns the number of elements.
 fn read_all(tensors: &dyn Tensors) -> Result<usize> {
     let mut out = Vec::new();
     let mut elements = 0;
@@ -177,7 +158,7 @@ fn start_engine(
     speculation: Speculation,
 ) -> Result<EngineHandle> {
     let spec = model::describe(&files)?;
-    // What is measured is computing, so nothing may come from the cache.
+    // The benchmark measures computation, so the prefix cache is off.
     let options = EngineOptions {
         cache_bytes_max: 0,
         speculation,
@@ -196,26 +177,27 @@ fn start_engine(
     engine.map_err(|reason| anyhow!(reason))
 }
 
-fn perplexity(files: &ModelFiles, text: &str, device: Device) -> Result<f64> {
+fn perplexity_of(files: &ModelFiles, text: &str, device: Device) -> Result<f64> {
     let spec = model::describe(files)?;
     let tokens = Tokenizer::open(&files.tokenizer)?.encode_text(text, false);
     let tensors = &*files.tensors;
     match device {
         Device::Mlx => {
             let mut executor = MlxExecutor::load(&spec, tensors, &MlxOptions::default())?;
-            quality::perplexity(&mut executor, &tokens, QUALITY_WINDOW)
+            perplexity::perplexity(&mut executor, &tokens, PERPLEXITY_WINDOW)
         }
         Device::Cpu => {
             let options = CpuOptions::default();
             let mut executor = CpuExecutor::<half::f16>::load(&spec, tensors, &options)?;
-            quality::perplexity(&mut executor, &tokens, QUALITY_WINDOW)
+            perplexity::perplexity(&mut executor, &tokens, PERPLEXITY_WINDOW)
         }
     }
 }
 
-/// Greedy answers to a text that has come twice and begins a third time, as agents repeat code; and
-/// to one that is nowhere repeated, where guesses are mostly wrong.
-fn copying(path: &Path, text: &str, device: Device) -> Result<Figures> {
+/// Measures greedy decode, with and without n-gram drafts, after two kinds of prompts. One repeats a
+/// passage twice and starts it again, as agents repeat code. The other does not repeat itself, so that
+/// most drafts are rejected.
+fn copy(path: &Path, text: &str, device: Device) -> Result<Figures> {
     let tokens = Tokenizer::open(&load::open(path)?.tokenizer)?.encode_text(text, false);
     let passage = tokens
         .get(..COPIED_TOKENS)
@@ -223,8 +205,8 @@ fn copying(path: &Path, text: &str, device: Device) -> Result<Figures> {
     let copied = [passage, passage, &passage[..8]].concat();
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let mut figures = Figures::new();
-    let ways = [("off", Speculation::Off), ("ngram", Speculation::Ngram)];
-    for (name, speculation) in ways {
+    let modes = [("off", Speculation::Off), ("ngram", Speculation::Ngram)];
+    for (name, speculation) in modes {
         let engine = start_engine(load::open(path)?, device, speculation)?;
         let rate = |prompt: &[TokenId]| {
             let mut job = job(&engine, 1, DECODE_TOKENS, 0);
@@ -239,7 +221,7 @@ fn copying(path: &Path, text: &str, device: Device) -> Result<Figures> {
         let stats = engine.stats();
         if stats.drafted_tokens > 0 {
             let share = stats.accepted_tokens as f64 / stats.drafted_tokens as f64;
-            figures.insert("guesses_right_share".into(), share);
+            figures.insert("accepted_drafts_share".into(), share);
         }
     }
     Ok(figures)
@@ -265,8 +247,8 @@ async fn speeds(engine: &EngineHandle, figures: &mut Figures) -> Result<()> {
     Ok(())
 }
 
-/// Time from handing in a prompt until the first token of the answer, and the resident memory then,
-/// with the whole prompt in key/value memory.
+/// Returns the time from submitting a prompt until the first output token. Also returns the resident
+/// memory at that time, in MiB, with the whole prompt in the KV cache.
 async fn prefill(engine: &EngineHandle, length: usize) -> Result<(Duration, Option<f64>)> {
     let start = Instant::now();
     let mut stream = engine.submit(job(engine, length, 2, 0))?;
@@ -274,12 +256,12 @@ async fn prefill(engine: &EngineHandle, length: usize) -> Result<(Duration, Opti
         .await?
         .context("the engine gave no token")?;
     let time = start.elapsed();
-    let resident = memory("VmRSS:");
+    let resident = process_mib("VmRSS:");
     while next_token(&mut stream).await?.is_some() {}
     Ok((time, resident))
 }
 
-/// Tokens per second of all sequences together, while all of them decode.
+/// Returns the tokens per second of all sequences together, over the time in which all of them decode.
 async fn decode(
     engine: &EngineHandle,
     sequences: usize,
@@ -323,10 +305,10 @@ async fn next_token(stream: &mut TokenStream) -> Result<Option<TokenId>> {
     }
 }
 
-/// A greedy answer of exactly `tokens` tokens to a prompt of arbitrary ones.
+/// Returns a job that greedily decodes exactly `tokens` tokens after a prompt of arbitrary tokens.
 fn job(engine: &EngineHandle, length: usize, tokens: usize, nth: usize) -> Job {
     let vocabulary = engine.vocab_size();
-    let token = |place: usize| ((place * 7919 + nth * 104_729 + 1) % vocabulary) as TokenId;
+    let token = |index: usize| ((index * 7919 + nth * 104_729 + 1) % vocabulary) as TokenId;
     Job {
         prompt: (0..length).map(token).collect(),
         max_new_tokens: tokens,

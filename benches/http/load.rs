@@ -1,5 +1,5 @@
-//! Clients over raw connections: they do no more with an answer than to find its end, so that the
-//! machine is left to the server.
+//! Load from raw HTTP connections. The clients only look for the end of a response, so that the server gets
+//! most of the CPU.
 
 use std::{
     net::SocketAddr,
@@ -16,47 +16,47 @@ use tokio::{
 
 const READ_BYTES: usize = 64 << 10;
 
-/// The end of a body in chunks.
+/// The end of a chunked body.
 const LAST_CHUNK: &[u8] = b"\r\n0\r\n\r\n";
 
-/// A text that is another one in each request, as prompts are.
+/// A prompt with a mark that each request replaces by a random number.
 pub(crate) const NEW: &str = "What is ################?";
 
-/// A request as bytes, with marks in the place of what is new in each.
+/// Returns a request as bytes. `body` contains [`NEW`].
 pub(crate) fn post(address: SocketAddr, path: &str, body: &Value) -> Vec<u8> {
     let body = body.to_string();
     let length = body.len();
-    let head = format!(
+    let header = format!(
         "POST {path} HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\n\
          content-length: {length}\r\n\r\n"
     );
-    (head + &body).into_bytes()
+    (header + &body).into_bytes()
 }
 
-/// What a number of clients did.
+/// Results of concurrent clients.
 #[derive(Default)]
 pub(crate) struct Load {
-    took: Duration,
-    /// From sending a request until its whole answer was there, shortest first.
+    elapsed: Duration,
+    /// Times from sending a request until the end of its response, in ascending order.
     latencies: Vec<Duration>,
-    /// Frames of server-sent events in all answers.
+    /// Server-sent events in all responses.
     pub(crate) frames: u64,
 }
 
 impl Load {
-    pub(crate) fn answers(&self) -> usize {
+    pub(crate) fn responses(&self) -> usize {
         self.latencies.len()
     }
 
-    pub(crate) fn answers_per_s(&self) -> f64 {
-        self.answers() as f64 / self.took.as_secs_f64()
+    pub(crate) fn responses_per_s(&self) -> f64 {
+        self.responses() as f64 / self.elapsed.as_secs_f64()
     }
 
     pub(crate) fn frames_per_s(&self) -> f64 {
-        self.frames as f64 / self.took.as_secs_f64()
+        self.frames as f64 / self.elapsed.as_secs_f64()
     }
 
-    /// The latency that this share of the answers does not exceed.
+    /// Returns a quantile of the latencies; `share` is 0.5 for the median.
     pub(crate) fn latency_ms(&self, share: f64) -> f64 {
         let last = self.latencies.len().saturating_sub(1);
         let at = (last as f64 * share).round() as usize;
@@ -65,7 +65,7 @@ impl Load {
     }
 }
 
-/// Lets clients ask for a time, on this thread. All of it counts until the last has its answer.
+/// Runs clients for `time`, on this thread. The elapsed time ends with the last response.
 pub(crate) async fn run(
     address: SocketAddr,
     request: Vec<u8>,
@@ -73,10 +73,10 @@ pub(crate) async fn run(
     time: Duration,
 ) -> Result<Load> {
     let end = Instant::now() + time;
-    ask_while(address, request, clients, move |_| Instant::now() < end).await
+    run_while(address, request, clients, move |_| Instant::now() < end).await
 }
 
-/// Lets clients ask so many times together, or a few less.
+/// Runs clients for `times` requests together, rounded down to a multiple of the clients.
 pub(crate) async fn run_many(
     address: SocketAddr,
     request: Vec<u8>,
@@ -84,20 +84,20 @@ pub(crate) async fn run_many(
     times: u64,
 ) -> Result<Load> {
     let each = times as usize / clients;
-    ask_while(address, request, clients, move |asked| asked < each).await
+    run_while(address, request, clients, move |asked| asked < each).await
 }
 
-/// Lets clients ask while `goes_on` says so of the number of times that one has asked.
-async fn ask_while(
+/// Runs clients, each while `continues` returns true for the client's number of requests so far.
+async fn run_while(
     address: SocketAddr,
     request: Vec<u8>,
     clients: usize,
-    goes_on: impl Fn(usize) -> bool + Copy + 'static,
+    continues: impl Fn(usize) -> bool + Copy + 'static,
 ) -> Result<Load> {
     let start = Instant::now();
     let local = LocalSet::new();
     let tasks: Vec<_> = (0..clients)
-        .map(|_| local.spawn_local(client(address, request.clone(), goes_on)))
+        .map(|_| local.spawn_local(client(address, request.clone(), continues)))
         .collect();
     local.await;
     let mut all = Load::default();
@@ -106,7 +106,7 @@ async fn ask_while(
         all.latencies.extend(load.latencies);
         all.frames += load.frames;
     }
-    all.took = start.elapsed();
+    all.elapsed = start.elapsed();
     all.latencies.sort_unstable();
     Ok(all)
 }
@@ -114,29 +114,29 @@ async fn ask_while(
 async fn client(
     address: SocketAddr,
     mut request: Vec<u8>,
-    goes_on: impl Fn(usize) -> bool,
+    continues: impl Fn(usize) -> bool,
 ) -> Result<Load> {
     let mut connection = Connection::open(address).await?;
     let mut load = Load::default();
-    let marks = request.windows(16).position(|part| part == [b'#'; 16]);
-    let marks = marks.context("a request without marks")?;
-    while goes_on(load.latencies.len()) {
+    let mark = request.windows(16).position(|bytes| bytes == [b'#'; 16]);
+    let mark = mark.context("a request without a mark")?;
+    while continues(load.latencies.len()) {
         let new = format!("{:016x}", rand::random::<u64>());
-        request[marks..marks + 16].copy_from_slice(new.as_bytes());
+        request[mark..mark + 16].copy_from_slice(new.as_bytes());
         let start = Instant::now();
-        load.frames += connection.ask(&request, |_| {}).await?;
+        load.frames += connection.send(&request, |_| {}).await?;
         load.latencies.push(start.elapsed());
     }
     Ok(load)
 }
 
-/// A connection that is kept between requests.
+/// A keep-alive connection.
 pub(crate) struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
 }
 
-/// Where a body ends.
+/// The framing of a body.
 enum Length {
     Bytes(usize),
     Chunks,
@@ -152,14 +152,18 @@ impl Connection {
         })
     }
 
-    /// Sends a request and reads its answer, which must be a success; shows the body as it comes and
-    /// counts the frames in it.
-    pub(crate) async fn ask(&mut self, request: &[u8], mut show: impl FnMut(&[u8])) -> Result<u64> {
+    /// Sends a request and reads its response. Passes the body to `consume` as it arrives. Returns the
+    /// number of server-sent events. A status other than 200 is an error.
+    pub(crate) async fn send(
+        &mut self,
+        request: &[u8],
+        mut consume: impl FnMut(&[u8]),
+    ) -> Result<u64> {
         self.stream.write_all(request).await?;
         self.buffer.clear();
         let (length, head) = loop {
-            self.more().await?;
-            if let Some(head) = head(&self.buffer)? {
+            self.read_more().await?;
+            if let Some(head) = parse_head(&self.buffer)? {
                 break head;
             }
         };
@@ -167,7 +171,7 @@ impl Connection {
         let mut frames = Frames::default();
         let mut read = 0;
         loop {
-            show(&self.buffer);
+            consume(&self.buffer);
             frames.count(&self.buffer);
             read += self.buffer.len();
             match length {
@@ -176,25 +180,24 @@ impl Connection {
                 _ => {}
             }
             self.buffer.clear();
-            self.more().await?;
+            self.read_more().await?;
         }
         Ok(frames.count)
     }
 
-    async fn more(&mut self) -> Result<()> {
+    async fn read_more(&mut self) -> Result<()> {
         let read = self.stream.read_buf(&mut self.buffer).await?;
         ensure!(read > 0, "the connection ends early");
         Ok(())
     }
 }
 
-/// Reads the head of an answer: how long the body is, and where it begins. Nothing if the head is not
-/// all there.
-fn head(bytes: &[u8]) -> Result<Option<(Length, usize)>> {
+/// Parses the head of a response: the framing and the offset of the body. `None` if the head is incomplete.
+fn parse_head(bytes: &[u8]) -> Result<Option<(Length, usize)>> {
     let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else {
         return Ok(None);
     };
-    let text = std::str::from_utf8(&bytes[..end]).context("a head that is no text")?;
+    let text = std::str::from_utf8(&bytes[..end]).context("the head is not UTF-8")?;
     ensure!(text.starts_with("HTTP/1.1 200 "), "{text}");
     for line in text.lines() {
         if let Some(bytes) = line.strip_prefix("content-length: ") {
@@ -204,7 +207,7 @@ fn head(bytes: &[u8]) -> Result<Option<(Length, usize)>> {
             return Ok(Some((Length::Chunks, end + 4)));
         }
     }
-    bail!("a body without an end: {text}")
+    bail!("the body has no framing: {text}")
 }
 
 /// Counts frames, which end with an empty line, and keeps the last bytes.
@@ -220,9 +223,9 @@ impl Frames {
         let before = last.into_iter().chain(bytes.iter().copied());
         let pairs = before.zip(bytes.iter().skip(usize::from(last.is_none())));
         self.count += pairs.filter(|pair| *pair == (b'\n', &b'\n')).count() as u64;
-        let kept = bytes.len().saturating_sub(LAST_CHUNK.len());
-        self.tail.extend_from_slice(&bytes[kept..]);
-        let too_many = self.tail.len().saturating_sub(LAST_CHUNK.len());
-        self.tail.drain(..too_many);
+        let start = bytes.len().saturating_sub(LAST_CHUNK.len());
+        self.tail.extend_from_slice(&bytes[start..]);
+        let excess = self.tail.len().saturating_sub(LAST_CHUNK.len());
+        self.tail.drain(..excess);
     }
 }

@@ -1,16 +1,18 @@
-//! Clients that each write one turn after the other, and how long each turn took.
+//! Load from concurrent writers, and the latencies of their turns.
 
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use stemma::session::SessionId;
+use stemma::{
+    clock::{Clock as _, SystemClock},
+    id::ResponseId,
+    session::SessionId,
+};
 
-use super::turns;
-
-/// What a number of clients did.
+/// Results of concurrent clients.
 pub(crate) struct Load {
-    took: Duration,
-    /// From handing a turn in until it was durable, shortest first.
+    elapsed: Duration,
+    /// Times from submitting a turn until it was durable, in ascending order.
     latencies: Vec<Duration>,
 }
 
@@ -20,10 +22,10 @@ impl Load {
     }
 
     pub(crate) fn turns_per_s(&self) -> f64 {
-        self.turns() as f64 / self.took.as_secs_f64()
+        self.turns() as f64 / self.elapsed.as_secs_f64()
     }
 
-    /// The latency that this share of the turns does not exceed.
+    /// Returns a quantile of the latencies; `share` is 0.5 for the median.
     pub(crate) fn latency_ms(&self, share: f64) -> f64 {
         let last = self.latencies.len().saturating_sub(1);
         let at = (last as f64 * share).round() as usize;
@@ -33,13 +35,19 @@ impl Load {
     }
 }
 
-/// One of several that write at once.
+/// Returns a new id, made as the server makes them.
+pub(crate) fn new_id() -> SessionId {
+    let now_ms = SystemClock.now().as_millisecond();
+    SessionId::from_bits(ResponseId::new(now_ms, rand::random()).bits())
+}
+
+/// A writer of turns.
 pub(crate) trait Client: Send + 'static {
-    /// Writes a turn; returns once it is durable.
+    /// Writes a turn. Returns once the turn is durable.
     fn write(&mut self, id: SessionId) -> impl Future<Output = Result<()>> + Send;
 }
 
-/// Lets clients write for a time.
+/// Runs clients for `time`.
 pub(crate) async fn run<C: Client>(clients: Vec<C>, time: Duration) -> Result<Load> {
     let start = Instant::now();
     let tasks: Vec<_> = clients
@@ -50,9 +58,9 @@ pub(crate) async fn run<C: Client>(clients: Vec<C>, time: Duration) -> Result<Lo
     for task in tasks {
         latencies.extend(task.await??);
     }
-    let took = start.elapsed();
+    let elapsed = start.elapsed();
     latencies.sort_unstable();
-    Ok(Load { took, latencies })
+    Ok(Load { elapsed, latencies })
 }
 
 async fn write_until(mut client: impl Client, end: Instant) -> Result<Vec<Duration>> {
@@ -62,7 +70,7 @@ async fn write_until(mut client: impl Client, end: Instant) -> Result<Vec<Durati
         if start >= end {
             return Ok(latencies);
         }
-        client.write(turns::new_id()).await?;
+        client.write(new_id()).await?;
         latencies.push(start.elapsed());
     }
 }

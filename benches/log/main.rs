@@ -1,83 +1,71 @@
-//! The session log's side of `cargo xtask bench log`: how fast turns become durable, beside other
-//! stores that keep the same bytes, how a large store opens, and how one grows.
+//! The benchmark of the session log, run by `cargo xtask bench log`: the rate of durable turns, compared
+//! with other stores of the same bytes, the start-up with a large store, and the growth of a store.
 //!
-//! Every command prints one flat JSON object, its units in the names.
+//! Every command prints one flat JSON object with units in the names.
 
+mod baselines;
 mod load;
-#[path = "../support/memory.rs"]
-mod memory;
-mod rivals;
+#[path = "../support/mod.rs"]
+mod support;
 mod turns;
 mod volume;
 
 use std::{
-    collections::BTreeMap,
-    io::{self, Write},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 
 use anyhow::Result;
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Subcommand, ValueEnum};
 use mimalloc::MiMalloc;
-use serde_json::json;
 use stemma::session::{LogOptions, SessionLog, SledOptions, SledStorage};
 
-use self::load::Load;
+use self::{
+    load::Load,
+    support::{Figures, print},
+};
 
-/// As in the program.
+/// The allocator of the program.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-/// How many clients write at once.
+/// Numbers of concurrent writers.
 const WRITERS: [usize; 3] = [1, 16, 64];
-
-#[derive(Parser)]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
-    /// What `cargo bench` adds.
-    #[arg(long, global = true, hide = true)]
-    bench: bool,
-}
 
 #[derive(Subcommand)]
 enum Command {
-    /// Durable turns per second and their latency, with 1, 16 and 64 writers.
+    /// Measure durable turns per second and their latency, with 1, 16 and 64 writers.
     Rate {
         store: Store,
         folder: PathBuf,
-        /// How long each number of writers writes.
+        /// Duration of each measurement, in seconds.
         #[arg(long, default_value_t = 2.0)]
         seconds: f64,
-        /// Only this number of writers.
+        /// Measure only this number of writers.
         #[arg(long)]
         writers: Option<usize>,
     },
-    /// Write a store with so many responses, for `open`.
+    /// Write a store with `responses` responses, for `open`.
     Fill { folder: PathBuf, responses: u64 },
-    /// Open that store and read from it.
+    /// Measure opening that store, and reads from it.
     Open { folder: PathBuf },
-    /// Create and delete responses; how large the store gets.
+    /// Create and delete responses, and measure the size of the store.
     Grow { folder: PathBuf, rounds: u64 },
 }
 
-/// What keeps the turns.
+/// A store of turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Store {
     /// The session log.
     Log,
-    /// A file that is appended to and synced.
+    /// Appends to a file, with fdatasync.
     Raw,
-    /// Sled, whose flush syncs in this program, and nothing else.
+    /// sled alone; its flush syncs in this program.
     Sled,
-    /// SQLite with a write-ahead log and synchronous=FULL.
+    /// SQLite with a write-ahead log and `synchronous=FULL`.
     Sqlite,
 }
-
-/// Measurements by name.
-type Figures = BTreeMap<String, f64>;
 
 fn main() -> Result<()> {
     stemma::allocator::keep_free_memory();
@@ -85,7 +73,7 @@ fn main() -> Result<()> {
         .worker_threads(2)
         .enable_all()
         .build()?;
-    let figures = match Cli::parse().command {
+    let figures = match support::command() {
         Command::Rate {
             store,
             folder,
@@ -102,8 +90,7 @@ fn main() -> Result<()> {
         Command::Open { folder } => runtime.block_on(volume::open(&folder))?,
         Command::Grow { folder, rounds } => runtime.block_on(volume::grow(&folder, rounds))?,
     };
-    writeln!(io::stdout(), "{}", json!(figures))?;
-    Ok(())
+    print(&figures)
 }
 
 async fn rates(store: Store, folder: &Path, time: Duration, writers: &[usize]) -> Result<Figures> {
@@ -111,16 +98,16 @@ async fn rates(store: Store, folder: &Path, time: Duration, writers: &[usize]) -
     for &writers in writers {
         let folder = folder.join(writers.to_string());
         std::fs::create_dir_all(&folder)?;
-        let mut note = |name: &str, value: f64| {
+        let mut insert = |name: &str, value: f64| {
             figures.insert(format!("x{writers}_{name}"), value);
         };
         let load = match store {
-            Store::Log => log_rate(&folder, time, writers, &mut note).await?,
-            rival => rivals::rate(rival, &folder, time, writers).await?,
+            Store::Log => log_rate(&folder, time, writers, &mut insert).await?,
+            baseline => baselines::rate(baseline, &folder, time, writers).await?,
         };
-        note("turns_per_s", load.turns_per_s());
-        note("p50_ms", load.latency_ms(0.5));
-        note("p99_ms", load.latency_ms(0.99));
+        insert("turns_per_s", load.turns_per_s());
+        insert("p50_ms", load.latency_ms(0.5));
+        insert("p99_ms", load.latency_ms(0.99));
         std::fs::remove_dir_all(&folder)?;
     }
     Ok(figures)
@@ -130,7 +117,7 @@ async fn log_rate(
     folder: &Path,
     time: Duration,
     writers: usize,
-    note: &mut impl FnMut(&str, f64),
+    insert: &mut impl FnMut(&str, f64),
 ) -> Result<Load> {
     let storage = Arc::new(SledStorage::open(folder, &SledOptions::default())?);
     let log = SessionLog::start(storage.clone(), LogOptions::default())?;
@@ -139,12 +126,12 @@ async fn log_rate(
     let load = load::run(clients, time).await?;
     let effort = storage.write_stats();
     let commits = (effort.commits - before.commits) as f64;
-    note("turns_per_commit", load.turns() as f64 / commits);
-    note(
+    insert("turns_per_commit", load.turns() as f64 / commits);
+    insert(
         "flushes_per_commit",
         (effort.flushes - before.flushes) as f64 / commits,
     );
-    note(
+    insert(
         "syncs_per_commit",
         (effort.syncs - before.syncs) as f64 / commits,
     );

@@ -1,37 +1,27 @@
-//! Turns as a server writes them: an input, a prompt, an answer, and its JSON object.
+//! Turns as the server writes them: an input, a prompt, an output, and the response's JSON object.
 
 use anyhow::{Context, Result};
-use stemma::{
-    clock::{Clock, SystemClock},
-    id::ResponseId,
-    session::{
-        Event, ForkPoint, LogError, NewSession, SessionId, SessionLog,
-        format::event::{InputAppended, Tokens, TurnClosed, TurnFinish, TurnStatus, Usage},
-        log::{NewResponse, TurnEnd},
-    },
+use stemma::session::{
+    Event, ForkPoint, LogError, NewSession, SessionId, SessionLog,
+    format::event::{InputAppended, Tokens, TurnClosed, TurnFinish, TurnStatus, Usage},
+    log::{NewResponse, TurnEnd},
 };
 
 use super::load::Client;
 
-/// A conversation has so many turns; each but the first continues the one before.
+/// Turns of a conversation; each but the first continues the one before.
 pub(crate) const CHAIN_TURNS: u64 = 8;
-/// Tokens of a prompt, beyond what is shared, and of an answer.
+/// New tokens of a turn's prompt, and tokens of its output.
 const PROMPT_TOKENS: u32 = 120;
-const ANSWER_TOKENS: u32 = 100;
-/// Length of the JSON texts that a turn keeps, in bytes.
+const OUTPUT_TOKENS: u32 = 100;
+/// Lengths of the JSON texts that a turn stores, in bytes.
 const INPUT_LEN_BYTES: usize = 400;
-const HEAD_LEN_BYTES: usize = 120;
+const PREAMBLE_LEN_BYTES: usize = 120;
 const BODY_LEN_BYTES: usize = 1_600;
 /// Events of a turn: opened, input, prompt, generated, closed.
 const EVENTS: u64 = 5;
 
-/// An id as the server makes them.
-pub(crate) fn new_id() -> SessionId {
-    let now_ms = SystemClock.now().as_millisecond();
-    SessionId::from_bits(ResponseId::new(now_ms, rand::random()).bits())
-}
-
-/// A client that holds one conversation after the other.
+/// A client that runs one conversation after the other.
 pub(crate) struct Chain {
     log: SessionLog,
     last: Option<SessionId>,
@@ -66,13 +56,13 @@ fn json(id: SessionId, len_bytes: usize) -> String {
     format!("{{\"id\":\"{id}\",\"text\":\"{filler}\"}}")
 }
 
-/// Writes one turn as the server does; returns once it is durable.
+/// Writes one turn as the server does. Returns once the turn is durable.
 pub(crate) async fn store(
     log: &SessionLog,
     id: SessionId,
     previous: Option<SessionId>,
 ) -> Result<(), LogError> {
-    let opening = NewSession {
+    let session = NewSession {
         id,
         owner: None,
         model: "smollm2-135m-instruct-q8_0".into(),
@@ -83,10 +73,10 @@ pub(crate) async fn store(
         continues: previous,
         created_at_ms: 1_760_000_000_000,
     };
-    let mut turn = log.begin(opening).await?;
+    let mut turn = log.begin(session).await?;
     let input = Event::InputAppended(InputAppended {
         items: vec![json(id, INPUT_LEN_BYTES)],
-        head: json(id, HEAD_LEN_BYTES),
+        head: json(id, PREAMBLE_LEN_BYTES),
     });
     let prompt = Event::PromptAppended(Tokens {
         tokens: (0..PROMPT_TOKENS).collect(),
@@ -108,7 +98,7 @@ pub(crate) async fn store(
         forkable: true,
     };
     turn.end(TurnEnd {
-        generated: (0..ANSWER_TOKENS).collect(),
+        generated: (0..OUTPUT_TOKENS).collect(),
         closed,
         response: Some(response),
     })

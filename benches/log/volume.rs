@@ -1,4 +1,4 @@
-//! How a large store opens, and how large one gets that creates and deletes.
+//! Start-up with a large store, and growth of a store that creates and deletes responses.
 
 use std::{
     fs,
@@ -18,15 +18,19 @@ use stemma::session::{
     store::{Direct, Storage},
 };
 
-use super::{Figures, memory::memory, turns};
+use super::{
+    load,
+    support::{Figures, process_mib},
+    turns,
+};
 
 /// Clients that fill a store.
 const CLIENTS: u64 = 64;
-/// Clients that create and delete.
+/// Clients that create and delete responses.
 const CHURNING_CLIENTS: u64 = 16;
-/// Responses that stay while others come and go.
-const STAYING: u64 = 1_000;
-/// Responses that are read, each for the first time.
+/// Responses that remain while others are created and deleted.
+const REMAINING: u64 = 1_000;
+/// Responses that are read, each once.
 const READS: usize = 200;
 
 fn open_log(folder: &Path) -> Result<SessionLog> {
@@ -42,18 +46,18 @@ fn db_file(folder: &Path) -> std::path::PathBuf {
     folder.join("store/log/db")
 }
 
-/// Writes conversations until there are so many responses, and notes some of their ids.
+/// Writes conversations with `responses` responses together, and saves some of their ids for [`open`].
 pub(crate) async fn fill(folder: &Path, responses: u64) -> Result<Figures> {
     let log = open_log(folder)?;
     let start = Instant::now();
     let ids = write(&log, responses).await?;
-    let took = start.elapsed();
+    let elapsed = start.elapsed();
     log.close().await?;
     let step = (ids.len() / READS).max(1);
     let some: Vec<_> = ids.iter().step_by(step).map(SessionId::to_string).collect();
     fs::write(ids_file(folder), some.join("\n"))?;
     Ok(Figures::from([
-        ("fill_s".into(), took.as_secs_f64()),
+        ("fill_s".into(), elapsed.as_secs_f64()),
         ("responses".into(), ids.len() as f64),
     ]))
 }
@@ -71,7 +75,7 @@ async fn write(log: &SessionLog, responses: u64) -> Result<Vec<SessionId>> {
             {
                 let root = (ids.len() as u64).is_multiple_of(turns::CHAIN_TURNS);
                 let previous = ids.last().copied().filter(|_| !root);
-                let id = turns::new_id();
+                let id = load::new_id();
                 turns::store(&log, id, previous).await?;
                 ids.push(id);
             }
@@ -85,19 +89,19 @@ async fn write(log: &SessionLog, responses: u64) -> Result<Vec<SessionId>> {
     Ok(ids)
 }
 
-/// Opens the store that [`fill`] left and reads responses that no cache holds.
+/// Opens the store that [`fill`] wrote, and reads uncached responses.
 pub(crate) async fn open(folder: &Path) -> Result<Figures> {
     let ids: Vec<SessionId> = fs::read_to_string(ids_file(folder))?
         .lines()
         .map(str::parse)
         .collect::<Result<_, _>>()?;
-    forget(&db_file(folder))?;
-    let before = memory("VmRSS:");
+    drop_page_cache(&db_file(folder))?;
+    let before = process_mib("VmRSS:");
     let start = Instant::now();
     let log = open_log(folder)?;
     let ready = start.elapsed();
-    let after = memory("VmRSS:");
-    forget(&db_file(folder))?;
+    let after = process_mib("VmRSS:");
+    drop_page_cache(&db_file(folder))?;
     let mut reads = Vec::new();
     for id in &ids {
         let start = Instant::now();
@@ -119,8 +123,8 @@ pub(crate) async fn open(folder: &Path) -> Result<Figures> {
     Ok(figures)
 }
 
-/// Drops what the operating system has cached of a file.
-fn forget(path: &Path) -> Result<()> {
+/// Drops a file from the page cache of the operating system.
+fn drop_page_cache(path: &Path) -> Result<()> {
     let mut of = std::ffi::OsString::from("of=");
     of.push(path);
     let dropped = Command::new("dd")
@@ -129,7 +133,7 @@ fn forget(path: &Path) -> Result<()> {
         .output()?;
     ensure!(
         dropped.status.success(),
-        "dd cannot drop the cache of a file"
+        "dd cannot drop the page cache of a file"
     );
     Ok(())
 }
@@ -138,10 +142,10 @@ fn len_mib(folder: &Path) -> Result<f64> {
     Ok(fs::metadata(db_file(folder))?.len() as f64 / f64::from(1 << 20))
 }
 
-/// Creates and deletes responses beside some that stay.
+/// Creates and deletes responses while others remain.
 pub(crate) async fn grow(folder: &Path, rounds: u64) -> Result<Figures> {
     let log = open_log(folder)?;
-    let kept = write(&log, STAYING).await?;
+    let remaining = write(&log, REMAINING).await?;
     let mut figures = Figures::from([("db_mib_at_0".into(), len_mib(folder)?)]);
     let start = Instant::now();
     for quarter in 1..=4 {
@@ -154,7 +158,7 @@ pub(crate) async fn grow(folder: &Path, rounds: u64) -> Result<Figures> {
         rounds as f64 / start.elapsed().as_secs_f64(),
     );
     log.wait_for_gc().await?;
-    for id in &kept {
+    for id in &remaining {
         log.response(&Access::All, *id)?;
     }
     log.close().await?;
@@ -175,7 +179,7 @@ async fn churn(log: &SessionLog, rounds: u64) -> Result<()> {
         let own = rounds / CHURNING_CLIENTS + u64::from(client < rounds % CHURNING_CLIENTS);
         tokio::spawn(async move {
             for _ in 0..own {
-                let id = turns::new_id();
+                let id = load::new_id();
                 turns::store(&log, id, None).await?;
                 log.delete(Access::All, id).await?;
             }

@@ -1,4 +1,5 @@
-//! Policy files: any text is a policy with at least one key, or an error with a line of the text.
+//! Key policy files: any text parses to a policy with at least one key, or to an error whose line number is
+//! within the text.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

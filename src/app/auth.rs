@@ -1,4 +1,5 @@
-//! Who may use the server: from flags and files to a gate, and what is read again while it serves.
+//! Authentication of the server: builds the authenticator from flags and files, and reloads it
+//! while the server runs.
 
 use std::{convert::Infallible, fs, path::Path, sync::Arc, time::Duration};
 
@@ -12,7 +13,7 @@ use crate::{
     clock::SystemClock,
 };
 
-/// How often the policy file is looked at.
+/// Interval at which the policy file is checked for changes.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Makes the gate.
@@ -111,7 +112,7 @@ pub(super) async fn follow(
     }
 }
 
-/// What changes when a file does.
+/// Returns the file's time, length and inode, which change when the file does.
 fn mark(file: &Path) -> Option<(std::time::SystemTime, u64, u64)> {
     let data = fs::metadata(file).ok()?;
     #[cfg(unix)]

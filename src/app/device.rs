@@ -25,7 +25,7 @@ use crate::{
     },
 };
 
-/// What runs a model.
+/// The executor that runs a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Device {
     Mlx,

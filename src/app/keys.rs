@@ -77,8 +77,8 @@ fn refuse_known(id: &KeyId, sessions: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether the id owns a session. A log that a server has open is not looked into: it has its ids
-/// written down.
+/// Checks if the id owns a session. If a server has the log open, the list of key ids beside the
+/// log is read instead.
 fn owns(id: &KeyId, sessions: &Path) -> anyhow::Result<bool> {
     if !sessions.join("store").is_dir() {
         return Ok(false);

@@ -20,7 +20,7 @@ use crate::{
     tokenizer::Tokenizer,
 };
 
-/// What a model is called and where it comes from: `NAME=MODEL`, or `MODEL` alone.
+/// A model's id and source: `NAME=MODEL`, or `MODEL` alone.
 pub(super) struct ModelName<'a> {
     id: String,
     source: &'a str,
@@ -51,7 +51,7 @@ fn id_of(source: &str) -> String {
     }
 }
 
-/// How a model is to be served.
+/// Options for serving a model.
 pub(super) struct ModelOptions<'a> {
     pub(super) loading: &'a LoadArgs,
     pub(super) engine: EngineOptions,
@@ -59,7 +59,7 @@ pub(super) struct ModelOptions<'a> {
     pub(super) template_args: Map<String, Value>,
     /// Longest answer where a request names no length.
     pub(super) max_output_tokens: Option<u64>,
-    /// Whether a whole answer that is one call as JSON is that call.
+    /// True if a whole answer that is one call as JSON is that call.
     pub(super) lenient_tool_calls: bool,
     /// Prefixes on disk, if there are to be any.
     pub(super) snapshots: Option<Snapshots>,
@@ -148,8 +148,8 @@ fn end_tokens(files: &ModelFiles, tokenizer: &Tokenizer) -> Arc<[TokenId]> {
     all.into_iter().collect()
 }
 
-/// The operator's arguments. Thoughts are shown again unless somebody says otherwise, because what the
-/// model has read need not be read again.
+/// Returns the operator's template arguments. Reasoning of earlier turns is rendered by default,
+/// because then their tokens can be forked.
 fn template_args(
     template: Option<&ChatTemplate>,
     opening: &ModelOptions<'_>,

@@ -47,7 +47,7 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
         .context("cannot start the asynchronous runtime")
 }
 
-/// Where models come from; `cache` overrides the folder for downloads.
+/// Returns the sources of models; `cache` overrides the download directory.
 fn sources(cache: Option<&Path>) -> Sources {
     let sources = Sources::from_environment(|name| std::env::var(name).ok());
     match cache {

@@ -29,7 +29,8 @@ pub(super) async fn sweep(log: &SessionLog, clock: &dyn Clock) -> Infallible {
     }
 }
 
-/// How long nothing outlives its time, neither of what is there nor of what may be stored meanwhile.
+/// Returns the time during which no response or session can expire, of those stored now or until
+/// then.
 fn pause(now_ms: i64, next_ms: Option<i64>, shortest_lifetime_ms: Option<i64>) -> Duration {
     let next_ms = next_ms.map(|next_ms| next_ms.saturating_sub(now_ms));
     let soonest_ms = next_ms.into_iter().chain(shortest_lifetime_ms).min();

@@ -168,8 +168,8 @@ fn carve_into(dir: &Path, file: &Path) -> anyhow::Result<()> {
     exported(&out, count)
 }
 
-/// Says what prefixes are on disk beside the log; with `deep` every byte of them is read. What is wrong
-/// with them harms nobody, so it is told and no more.
+/// Prints the snapshots on disk beside the log. With `deep`, reads every byte of them. Damaged
+/// snapshots are harmless, so they are reported without an error.
 fn tell_snapshots(dir: &Path, deep: bool) -> anyhow::Result<()> {
     let folder = dir.join(snapshots::FOLDER);
     let found = snapshot::inspect(&folder, deep)

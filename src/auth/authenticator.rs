@@ -32,7 +32,7 @@ enum Kind {
     Policy(Box<Keeper>),
 }
 
-/// Why somebody does not come in.
+/// The reason why authentication fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AuthError {
     /// No secret was presented.
@@ -53,7 +53,7 @@ impl Authenticator {
         Self(Kind::Open(Caller::anyone(share_owned)))
     }
 
-    /// Whoever has one of these secrets comes in, and all are the same.
+    /// Accepts each of these secrets, all as the same caller.
     pub fn keys(secrets: &[Secret], share_owned: bool) -> Self {
         let digest_key = DigestKey::generate();
         let digests = secrets.iter().map(|secret| secret.digest(&digest_key));
@@ -64,10 +64,10 @@ impl Authenticator {
         }))
     }
 
-    /// Whoever has the secret of a key comes in as that key.
+    /// Accepts the secret of each key of the policy, as that key.
     ///
     /// # Errors
-    /// When no thread can be started.
+    /// If no thread can be started.
     pub fn policy(policy: Policy, clock: Arc<dyn Clock>) -> io::Result<Self> {
         Ok(Self(Kind::Policy(Box::new(Keeper {
             clock,
@@ -79,8 +79,7 @@ impl Authenticator {
         }))))
     }
 
-    /// Puts another policy in the place of the present one, from the next request on. Does nothing
-    /// where there is none.
+    /// Replaces the policy, from the next request on. Does nothing without a policy.
     pub fn replace(&self, policy: Policy) {
         if let Kind::Policy(keeper) = &self.0 {
             keeper.replace(policy);
@@ -95,15 +94,15 @@ impl Authenticator {
         }
     }
 
-    /// Whether everybody comes in.
+    /// True if everybody comes in.
     pub fn is_open(&self) -> bool {
         matches!(self.0, Kind::Open(_))
     }
 
-    /// Who comes with this secret.
+    /// Returns the caller with this secret.
     ///
     /// # Errors
-    /// [`Denied`].
+    /// [`AuthError`].
     pub async fn authenticate(&self, secret: Option<Secret>) -> Result<Caller, AuthError> {
         match &self.0 {
             Kind::Open(caller) => Ok(caller.clone()),
@@ -138,7 +137,7 @@ impl Keys {
 struct Keeper {
     clock: Arc<dyn Clock>,
     checker: HashVerifier,
-    /// What secrets of unknown keys are compared with, so that they take as long as others.
+    /// Secrets of unknown keys are compared with this hash, so that they take as long as others.
     decoy: KeyHash,
     digest_key: DigestKey,
     rules: RwLock<Arc<Rules>>,
@@ -239,7 +238,7 @@ impl Keeper {
         }
     }
 
-    /// What is known of a secret: the hash that it matches, if any.
+    /// Returns the cached result for a secret: the hash that it matches, if any.
     fn recall(&self, digest: &Digest) -> Option<Option<KeyHash>> {
         let known = self.known();
         match known.right.get(digest) {

@@ -1,25 +1,25 @@
-//! Who asks, as far as anything below HTTP has to know.
+//! The caller, as all modules below HTTP see it.
 
 use std::sync::Arc;
 
 use super::rate_limit::KeyLimiter;
 
-/// Who asks, and what they may do.
+/// A caller and its permissions.
 #[derive(Debug, Clone, Default)]
 pub struct Caller {
     /// Id of the key under a policy: the owner of what is created.
     pub owner: Option<Arc<str>>,
-    /// Whether things of every owner can be read, listed and deleted.
+    /// True if things of every owner can be read, listed and deleted.
     pub reads_all: bool,
-    /// Whether things of every owner can be continued.
+    /// True if things of every owner can be continued.
     pub continues_all: bool,
-    /// Whether operators' routes are open.
+    /// True if operators' routes are open.
     pub is_admin: bool,
     /// The models that may be used; `None` for all.
     pub models: Option<Arc<[String]>>,
-    /// Whether the prefix cache is shared with other owners.
+    /// True if the prefix cache is shared with other owners.
     pub shares_cache: bool,
-    /// How much may be asked for, where that is bounded.
+    /// The caller's rate limits, if it has any.
     pub allowance: Option<Arc<KeyLimiter>>,
 }
 
@@ -36,7 +36,7 @@ impl Caller {
         }
     }
 
-    /// Whether a model may be used.
+    /// True if a model may be used.
     pub fn may_use(&self, model: &str) -> bool {
         let models = self.models.as_deref();
         models.is_none_or(|models| models.iter().any(|name| name == model))

@@ -1,4 +1,4 @@
-//! A waiting line that serves its groups in turn: a crowd in one holds up nobody in another.
+//! A queue that serves its groups in turn, so that a flood in one group delays no other group.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -15,7 +15,7 @@ pub(super) struct FairQueue<G, T> {
 }
 
 impl<G: Clone + Eq + Hash, T> FairQueue<G, T> {
-    /// An empty line in which at most so many of one group can wait.
+    /// Returns an empty queue that holds at most `group_max` entries of one group.
     pub(super) fn new(group_max: usize) -> Self {
         Self {
             groups: HashMap::new(),

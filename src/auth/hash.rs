@@ -1,4 +1,4 @@
-//! What is kept of a secret: an argon2id hash in the PHC string format.
+//! Stored hashes of secrets: argon2id in the PHC string format.
 
 use std::fmt;
 
@@ -26,7 +26,8 @@ const OUTPUT_LEN_MIN: usize = 32;
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct KeyHash(String);
 
-/// Why a text is not accepted as a hash. Never quotes it: it may be a secret in the wrong place.
+/// The reason why a text is not accepted as a hash. Never quotes the text: it may be a misplaced
+/// secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HashError {
     /// It is something else.
@@ -35,14 +36,14 @@ pub enum HashError {
     /// Another algorithm or version.
     #[error("is not of argon2id, version 19")]
     Algorithm,
-    /// Too cheap to guess, or too dear to check.
+    /// Too cheap for an attacker to try, or too expensive to verify.
     #[error("has {what} {found}; it must be {bounds}")]
     Parameter {
-        /// Which parameter, with its unit.
+        /// The parameter, with its unit.
         what: &'static str,
         /// Its value.
         found: usize,
-        /// What it may be.
+        /// The allowed range.
         bounds: String,
     },
 }
@@ -61,7 +62,7 @@ impl KeyHash {
         let salt = hash.salt.ok_or(HashError::Format)?.len();
         let output = hash.hash.ok_or(HashError::Format)?.len();
         let (memory, passes) = (params.m_cost(), params.t_cost());
-        // With one pass, argon2id needs more memory to be as dear to guess.
+        // With one pass, argon2id needs more memory to cost an attacker as much.
         let memory_min = if passes == 1 {
             46 * 1024
         } else {
@@ -93,7 +94,7 @@ impl KeyHash {
         ))
     }
 
-    /// Whether this is the hash of that secret. Takes as long as the parameters say.
+    /// True if this is the hash of that secret. Takes as long as the parameters say.
     pub(super) fn matches(&self, secret: &Secret, workspace: &mut Workspace) -> bool {
         // What was parsed once has all parts.
         let Ok(hash) = PasswordHash::new(&self.0) else {

@@ -18,7 +18,7 @@ use super::{
 
 /// Different secrets that may wait for one key.
 const WAITING_MAX: usize = 16;
-/// How much the thread yields to those that answer.
+/// Nice value of the thread, so that it yields to the threads that answer.
 #[cfg(target_os = "linux")]
 const NICENESS: i32 = 19;
 
@@ -37,7 +37,7 @@ struct Shared {
 struct State {
     /// By the key that a secret names, if there is such a key.
     line: FairQueue<Option<KeyId>, Check>,
-    /// Who waits for which secret.
+    /// Requests that wait for a secret's result.
     askers: HashMap<Digest, Vec<Reply>>,
     closed: bool,
 }

@@ -9,7 +9,7 @@ use super::{hash::KeyHash, rate_limit::KeyLimits, secret::KeyId};
 /// All keys, by id.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Policy {
-    /// Whether all keys share one prefix cache, so that how soon an answer begins can tell one key
+    /// True if all keys share one prefix cache, so that how soon an answer begins can tell one key
     /// what another has sent.
     pub share_prefix_cache: bool,
     /// The keys.
@@ -21,21 +21,21 @@ pub struct Policy {
 pub struct ApiKey {
     /// Its stable name.
     pub id: KeyId,
-    /// What people call it.
+    /// Display name.
     pub name: String,
     /// Of its secret.
     pub hash: KeyHash,
     /// Of the secret before a rotation, which is accepted until then.
     pub previous: Option<(KeyHash, Timestamp)>,
-    /// Whether it may read, list and delete what other keys created.
+    /// True if it may read, list and delete what other keys created.
     pub is_admin: bool,
     /// The models that it may use; `None` for all.
     pub models: Option<Arc<[String]>>,
-    /// How much it may ask for.
+    /// Rate limits.
     pub limits: KeyLimits,
     /// From when on it is refused.
     pub expires: Option<Timestamp>,
-    /// Whether it is refused.
+    /// True if it is refused.
     pub is_disabled: bool,
 }
 

@@ -21,7 +21,7 @@ use super::{
 /// Longest name of a key, in bytes.
 const NAME_LEN_MAX: usize = 256;
 
-/// Why a file is not accepted.
+/// The reason why a policy file is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {reason}")]
 pub struct PolicyError {

@@ -1,8 +1,7 @@
-//! How much one key may ask for: requests and tokens a minute, and requests at once.
+//! Rate limits of one key: requests and tokens a minute, and concurrent requests.
 //!
-//! Tokens are known only after they were generated, so a request is let in while anything is left
-//! and may overdraw; the debt is paid off by the passing of time. (Libraries for rates know no
-//! debts.)
+//! Tokens are known only after generation. So a request is admitted while any token is left, and
+//! may overdraw; time pays off the debt. (Rate limit libraries know no debt.)
 
 use std::{
     num::NonZeroU32,
@@ -21,18 +20,18 @@ pub struct KeyLimits {
     pub concurrent: Option<NonZeroU32>,
 }
 
-/// What is left of one bound.
+/// The rest of one limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quota {
     /// The bound, a minute.
     pub limit: u32,
-    /// What is left of it.
+    /// Remaining requests or tokens.
     pub remaining: u32,
     /// Until all of it is there again.
     pub reset: Duration,
 }
 
-/// What is left of a key's bounds.
+/// The rest of a key's limits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LimitStatus {
     /// Of the requests.
@@ -41,14 +40,14 @@ pub struct LimitStatus {
     pub tokens: Option<Quota>,
 }
 
-/// Why a request has to wait.
+/// The reason why a request is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitExceeded {
-    /// So many requests a minute are allowed; there will be another one in a while.
+    /// The allowed requests a minute, and the time until the next one.
     Requests(u32, Duration),
-    /// So many tokens a minute are allowed.
+    /// The allowed tokens a minute, and the time until tokens are left.
     Tokens(u32, Duration),
-    /// So many requests at once are allowed.
+    /// The allowed concurrent requests.
     Concurrent(u32),
 }
 
@@ -64,7 +63,8 @@ struct State {
     running: u32,
 }
 
-/// How much of a minute's worth was used and has not come back yet; at most that, or a debt.
+/// A token bucket: the used part of a minute's limit that time has not refilled. Above the limit it
+/// is a debt.
 #[derive(Debug, Clone, Copy)]
 struct Bucket {
     used: f64,
@@ -90,7 +90,7 @@ impl Bucket {
     fn quota(&self, limit: u32) -> Quota {
         Quota {
             limit,
-            // A part of a request is none.
+            // A fraction of a request is no request.
             remaining: (f64::from(limit) - self.used).max(0.0) as u32,
             reset: Duration::from_secs_f64(self.used * MINUTE / f64::from(limit)),
         }
@@ -146,7 +146,7 @@ impl KeyLimiter {
         Ok(Permit(Arc::clone(self)))
     }
 
-    /// What is left.
+    /// Returns the rest of the limits.
     pub fn status(&self, now: Instant) -> LimitStatus {
         let mut state = self.state();
         state.settle(now);

@@ -6,7 +6,7 @@ use rand::{RngExt as _, distr::Alphanumeric};
 use sha2::{Digest as _, Sha256};
 use zeroize::{Zeroize as _, ZeroizeOnDrop};
 
-/// What stands before the id in a secret.
+/// Prefix of every secret, before the key's id.
 const PREFIX: &str = "sk-stemma-";
 /// Letters and digits of a new secret's random part: 256 bits.
 const RANDOM_LEN: usize = 43;
@@ -118,7 +118,7 @@ impl std::str::FromStr for Secret {
     }
 }
 
-/// What digests of secrets are made with; another one in every process.
+/// Key of the secrets' digests; random in every process.
 #[derive(ZeroizeOnDrop)]
 pub(super) struct DigestKey([u8; 32]);
 

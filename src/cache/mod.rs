@@ -1,7 +1,7 @@
-//! Key/value memories of sequences that have ended, kept for prompts that begin like them.
+//! Prefix cache: KV caches of ended sequences, reused by prompts that begin like them.
 //!
-//! Pure bookkeeping: it knows no device and no array, only a memory's length, its size and that
-//! it can be forked.
+//! Pure bookkeeping: it knows no device and no array, only a KV cache's length, its size in bytes,
+//! and that it can be forked.
 
 mod prefix;
 pub mod snapshot;
@@ -11,20 +11,21 @@ mod tests;
 
 pub use prefix::{Hit, Lease, Pin, PrefixCache, common_prefix};
 
-/// Whose memories a job may reuse and leave behind. How soon an answer begins tells whether its
-/// prompt was known, so jobs of owners that must not learn of each other have different scopes.
+/// The scope of cache entries: a job reuses and leaves entries of its own scope only. The time to
+/// the first token reveals whether a prompt was cached. So owners that must not learn of each other
+/// have different scopes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct CacheScope(pub u64);
 
-/// Names requests whose memories are kept together: those of a key that was used lately stay as if
-/// they had been used then themselves.
+/// A group of requests whose cache entries are evicted together. A use of one entry counts as a use
+/// of all entries of its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PromptCacheKey(pub u64);
 
-/// What a cache holds and what it has done since it was made.
+/// Counts of a cache since it was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CacheStats {
-    /// Memories held.
+    /// Entries in the cache.
     pub memories: usize,
     /// Their bytes; what several share is counted for each.
     pub bytes: usize,
@@ -32,6 +33,6 @@ pub struct CacheStats {
     pub hits: u64,
     /// Tokens found by them, which need not be read again.
     pub hit_tokens: u64,
-    /// Memories dropped to make room, least recently used first.
+    /// Entries evicted to make room, least recently used first.
     pub evictions: u64,
 }

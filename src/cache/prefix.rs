@@ -1,4 +1,4 @@
-//! Token sequences and their memories: longest common prefix, least recently used out.
+//! Token sequences and their KV caches: longest common prefix, LRU eviction.
 
 use std::{
     cell::Cell,
@@ -10,33 +10,33 @@ use std::{
 use super::{CacheScope, CacheStats, PromptCacheKey};
 use crate::{id::TokenId, model::exec::KvCache};
 
-/// Memories by the tokens they hold. Of a sequence and its continuation only the continuation is
-/// kept, because it serves both.
+/// Cache entries by the tokens they hold. Of a sequence and its continuation only the continuation
+/// is kept, because it serves both.
 ///
-/// An ordered map is all the trie this needs. No sequence in it is a prefix of another, and what
-/// lies between a sequence and a prefix of it begins with that prefix too. So one of a sequence's
-/// two neighbours shares the most with it, its successor is the one that may continue it, and its
-/// predecessor the one that it may continue.
+/// An ordered map serves as the trie. No sequence in it is a prefix of another one. All sequences
+/// between a sequence and one of its prefixes begin with that prefix too. So one of a sequence's
+/// two neighbours shares the longest prefix with it. Its successor is the only one that may
+/// continue it, and its predecessor the only one that it may continue.
 ///
-/// Memories are large and therefore few: eviction looks at all of them. Each step asks for their
-/// sizes, so these are added up as memories come and go.
+/// Entries are large and therefore few: eviction scans all of them. Each step asks for the total
+/// size, so it is kept up to date as entries come and go.
 #[derive(Debug)]
 pub struct PrefixCache<K> {
     bytes_max: usize,
     scopes: HashMap<CacheScope, Memories<K>>,
     /// Continued by others, but still pinned.
     superseded: Vec<CacheEntry<K>>,
-    /// Memories that may have grown since they were counted, because a fork was extended in place.
+    /// Entries that may have grown since they were counted, because a fork was extended in place.
     growing: Vec<Weak<Counted<K>>>,
-    /// Bytes of all memories, as counted last.
+    /// Bytes of all entries at the last count.
     bytes: usize,
     /// Counts uses, to tell which was the last.
     uses: u64,
     stats: CacheStats,
 }
 
-/// Memories of a key are kept together while they take at most one part in so many of the cache.
-/// Else whoever uses one key for everything would displace all others.
+/// Entries of a key are kept together while they take at most `1 / KEY_SHARE` of the cache.
+/// Otherwise a client that uses one key for everything would evict all others.
 const KEY_SHARE: usize = 2;
 
 type Memories<K> = BTreeMap<Rc<[TokenId]>, CacheEntry<K>>;
@@ -116,7 +116,7 @@ impl<K: KvCache> Counted<K> {
 }
 
 impl<K: KvCache> PrefixCache<K> {
-    /// An empty cache that may grow to so many bytes; with 0 it stays empty.
+    /// Returns an empty cache of at most `bytes_max` bytes; with 0 it stays empty.
     #[must_use]
     pub fn new(bytes_max: usize) -> Self {
         Self {
@@ -154,7 +154,7 @@ impl<K: KvCache> PrefixCache<K> {
         })
     }
 
-    /// How many of the first tokens [`Self::find`] would find; this is no use of them.
+    /// Returns the length of the prefix that [`Self::find`] would find. Does not count as a use.
     #[must_use]
     pub fn match_len(&self, scope: CacheScope, tokens: &[TokenId]) -> usize {
         let memories = self.scopes.get(&scope);
@@ -215,15 +215,14 @@ impl<K: KvCache> PrefixCache<K> {
         Some(lease)
     }
 
-    /// Drops memories, the least recently used first, until at most `bytes` are left or all are
-    /// pinned.
+    /// Evicts entries, least recently used first, until at most `bytes` are left or all are pinned.
     pub fn shrink(&mut self, bytes: usize) {
         self.recount();
         let bytes = bytes.min(self.bytes_max);
         while self.bytes > bytes && self.evict() {}
     }
 
-    /// Drops all memories, pinned ones too.
+    /// Drops all entries, pinned ones too.
     pub fn clear(&mut self) {
         self.scopes.clear();
         self.superseded.clear();
@@ -231,14 +230,14 @@ impl<K: KvCache> PrefixCache<K> {
         self.bytes = 0;
     }
 
-    /// Bytes of all memories; what several share is counted for each. What has grown in place since
-    /// the cache was shrunk last is not counted yet.
+    /// Returns the bytes of all entries; pages that several entries share count for each. Growth in
+    /// place since the last [`Self::shrink`] is not counted yet.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// What the cache holds and what it has done.
+    /// Returns the cache's counts.
     #[must_use]
     pub fn stats(&self) -> CacheStats {
         let kept: usize = self.scopes.values().map(BTreeMap::len).sum();
@@ -269,7 +268,7 @@ impl<K: KvCache> PrefixCache<K> {
         });
     }
 
-    /// Counts a use, of the key's memories too.
+    /// Counts a use of the entry, and of its key's entries.
     fn touch(&mut self, scope: CacheScope, key: Option<PromptCacheKey>) {
         self.uses += 1;
         let Some(memories) = key.and_then(|_| self.scopes.get_mut(&scope)) else {
@@ -280,7 +279,7 @@ impl<K: KvCache> PrefixCache<K> {
         }
     }
 
-    /// Bytes of the memories of each key.
+    /// Returns the bytes of each key's entries.
     fn bytes_by_key(&self) -> HashMap<(CacheScope, PromptCacheKey), usize> {
         let mut bytes = HashMap::new();
         for (&scope, memories) in &self.scopes {
@@ -293,8 +292,8 @@ impl<K: KvCache> PrefixCache<K> {
         bytes
     }
 
-    /// Drops the memory that is not pinned and that was least recently used, by itself or, where
-    /// those of its key are kept together, by its key. Returns whether there was one.
+    /// Evicts the least recently used entry that is not pinned. Entries that are kept together by
+    /// key count by the last use of their key. Returns whether there was one.
     fn evict(&mut self) -> bool {
         let by_key = self.bytes_by_key();
         let last_use = |scope, memory: &CacheEntry<K>| match memory.key {
@@ -337,7 +336,7 @@ fn nearest<K>(memories: &Memories<K>, tokens: &[TokenId]) -> Option<(usize, Rc<[
         .map(|(shared, stored)| (shared, Rc::clone(stored)))
 }
 
-/// How many tokens both begin with.
+/// Returns the length of the common prefix.
 #[must_use]
 pub fn common_prefix(one: &[TokenId], other: &[TokenId]) -> usize {
     /// Compared at once, which is faster than one by one.

@@ -185,7 +185,7 @@ fn clearing_leaves_nothing() {
 struct List {
     all: Vec<Listed>,
     uses: u64,
-    /// When each key was used last.
+    /// Last use of each key.
     keys: HashMap<Key, u64>,
 }
 
@@ -313,7 +313,7 @@ impl List {
         }
     }
 
-    /// What goes first is least.
+    /// Eviction order: the least first.
     fn order(&self, listed: &Listed) -> (u64, u64) {
         let same_key = |other: &&Listed| other.key() == listed.key() && !other.superseded;
         let together: usize = self

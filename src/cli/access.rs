@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 
 use crate::auth::{KeyId, Secret};
 
-/// Who may use the server.
+/// Access control.
 #[derive(Debug, Clone, Args)]
 pub struct AccessArgs {
     /// Secret that opens everything, repeatable; all who have one share all responses.
@@ -33,7 +33,7 @@ pub struct AccessArgs {
     /// Without a key policy: show everybody what was created under one.
     #[arg(long, env = "STEMMA_SHARE_OWNED")]
     pub share_owned: bool,
-    /// Listen beyond loopback although nobody needs a key.
+    /// Listen beyond loopback without any keys.
     #[arg(long, env = "STEMMA_ALLOW_UNAUTHENTICATED")]
     pub allow_unauthenticated: bool,
     /// Name, beside those of this machine, under which a server on loopback may be called;
@@ -80,7 +80,7 @@ pub enum KeysCommand {
         /// Stable name of the key, which owns what is created with it.
         #[arg(long, value_parser = KeyId::new)]
         id: KeyId,
-        /// What people call it [default: the id].
+        /// Display name [default: the id].
         #[arg(long)]
         name: Option<String>,
         /// Let it read, list and delete what other keys create.

@@ -14,7 +14,7 @@ pub struct CustomInput {
 
 #[derive(Debug, Clone)]
 enum State {
-    /// What came so far could begin the wrapper.
+    /// The text so far may be the start of the wrapper.
     Opening(String),
     /// Inside the text; what is held begins an escape.
     Text(String),

@@ -9,13 +9,13 @@ pub enum Item {
     FunctionCall(FunctionCall),
     /// The model asks for a tool of the client's own kind to be run.
     CustomCall(CustomCall),
-    /// What a call gave.
+    /// The output of a call.
     CallOutput(CallOutput),
-    /// The model's thoughts, which belong to the assistant turn that follows them.
+    /// The model's reasoning, which belongs to the assistant turn that follows it.
     Reasoning(Reasoning),
 }
 
-/// Who speaks. OpenAI's `developer` role is [`Role::System`] here.
+/// The author of a message. OpenAI's `developer` role is [`Role::System`] here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Instructions of the operator.
@@ -29,9 +29,9 @@ pub enum Role {
 /// Something said.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Message {
-    /// Who speaks.
+    /// The author.
     pub role: Role,
-    /// What is said, in order.
+    /// The content, in order.
     pub content: Vec<ContentPart>,
 }
 
@@ -62,16 +62,16 @@ pub struct CustomCall {
     pub call_id: String,
     /// Name of the tool, as declared.
     pub name: String,
-    /// What the tool is to work on, as the tool's format wants it.
+    /// The tool's input, in the tool's format.
     pub input: String,
 }
 
-/// What a call gave.
+/// The output of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallOutput {
     /// The call that this answers.
     pub call_id: String,
-    /// What was called.
+    /// The kind of call.
     pub of: CallKind,
     /// The result, in order.
     pub output: Vec<ContentPart>,
@@ -86,7 +86,7 @@ pub enum CallKind {
     Custom,
 }
 
-/// The model's thoughts before an answer.
+/// The model's reasoning before an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reasoning {
     /// The raw text.

@@ -1,4 +1,4 @@
-//! How likely the tokens of an answer were.
+//! Log probabilities of an answer's tokens.
 
 /// A token of an answer and what else the model might have said.
 #[derive(Debug, Clone, PartialEq)]
@@ -12,9 +12,9 @@ pub struct TokenLogprobs {
 /// A token with its probability under the model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TokenLogprob {
-    /// What it says: of a control token its spelling, of bytes that are no text `bytes:\xe2\x82`.
+    /// The token's text; of bytes that are no text, `bytes:\xe2\x82`.
     pub text: String,
-    /// What it adds to the text: nothing if it is a control token.
+    /// The bytes that the token adds to the text; empty for a control token.
     pub bytes: Vec<u8>,
     /// Natural logarithm of its probability before penalties, bias, temperature, filters and
     /// grammars; never below -9999.

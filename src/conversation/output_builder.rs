@@ -8,12 +8,12 @@ use super::{
 };
 use crate::id::ResponseId;
 
-/// A piece of an answer, as a dialect reads it from the model's text.
+/// A delta of the output, as the output parser reads it from the model's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OutputDelta {
     /// More of what is said to the user.
     Text(String),
-    /// More of the model's thoughts.
+    /// More reasoning.
     Reasoning(String),
     /// A call begins.
     Call {
@@ -22,7 +22,7 @@ pub enum OutputDelta {
     },
     /// More of the arguments of the call that began last.
     Arguments(String),
-    /// What is open is whole: what follows belongs to another item, even if it is of the same kind.
+    /// The open item is complete. The next delta belongs to another item, even of the same kind.
     End,
 }
 
@@ -31,20 +31,20 @@ pub enum OutputDelta {
 pub struct OutputItem {
     /// Its name within the API.
     pub id: String,
-    /// How far it has come.
+    /// The item's status.
     pub status: ItemStatus,
-    /// What it is.
+    /// The item's content.
     pub content: Output,
-    /// How likely the tokens of a message were, if that is asked for.
+    /// Log probabilities of a message's tokens, if the request asks for them.
     pub logprobs: Vec<TokenLogprobs>,
 }
 
-/// What an answer may hold.
+/// The kinds of output items.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Output {
     /// Something said to the user.
     Message(String),
-    /// The model's thoughts.
+    /// The model's reasoning.
     Reasoning(String),
     /// A function to be run.
     FunctionCall(FunctionCall),
@@ -53,12 +53,12 @@ pub enum Output {
 }
 
 impl Output {
-    /// Whether the client is to run something.
+    /// True if the client is to run something.
     pub fn is_call(&self) -> bool {
         matches!(self, Self::FunctionCall(_) | Self::CustomCall(_))
     }
 
-    /// What is said to the user, in a message.
+    /// Returns the text of a message.
     pub fn message(&self) -> Option<&str> {
         match self {
             Self::Message(text) => Some(text),
@@ -66,7 +66,7 @@ impl Output {
         }
     }
 
-    /// What the model thinks, in thoughts.
+    /// Returns the text of a reasoning item.
     pub fn reasoning(&self) -> Option<&str> {
         match self {
             Self::Reasoning(text) => Some(text),
@@ -97,7 +97,7 @@ impl From<Output> for Item {
     }
 }
 
-/// How far an item has come.
+/// The status of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ItemStatus {
     /// More may follow.
@@ -108,8 +108,8 @@ pub enum ItemStatus {
     Incomplete,
 }
 
-/// What happens to the items of an answer. Only an [`Answer`] makes these, and always in the order
-/// opened, grown any number of times, closed, before the next item opens.
+/// An event of the output's items. Only an [`OutputBuilder`] makes these, always in this order:
+/// item added, any number of deltas, item done, before the next item.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum OutputEvent {
@@ -122,7 +122,7 @@ pub enum OutputEvent {
     },
     /// The open item's text or arguments grow.
     Delta {
-        /// What is added; never empty.
+        /// The added text; never empty.
         delta: String,
         /// The tokens of it, if that is asked for and the item is a message.
         logprobs: Vec<TokenLogprobs>,
@@ -219,7 +219,7 @@ impl OutputBuilder {
         events
     }
 
-    /// How many calls it has so far.
+    /// Returns the number of calls so far.
     pub fn calls(&self) -> u64 {
         let calls = self.items.iter().filter(|item| item.content.is_call());
         calls.count() as u64

@@ -1,4 +1,4 @@
-//! What is known of a response: from its first moment, when it is in progress, to its end.
+//! The state of a response, from its start to its end.
 
 use std::sync::Arc;
 
@@ -12,21 +12,21 @@ use crate::id::ResponseId;
 pub struct ResponseState {
     /// Its name.
     pub id: ResponseId,
-    /// When it was asked for.
+    /// Time of the request.
     pub created_at: Timestamp,
     /// When it ended, if it completed.
     pub completed_at: Option<Timestamp>,
     /// The model that answers.
     pub model: String,
-    /// What was asked.
+    /// The request.
     pub turn: Arc<Turn>,
-    /// What the wishes and the model's defaults came to.
+    /// The sampling parameters in effect: the request's, else the model's defaults.
     pub sampling: EffectiveSampling,
-    /// How far it has come.
+    /// The status.
     pub status: Status,
     /// The items of the answer; empty until it ended.
     pub output: Vec<OutputItem>,
-    /// What it took; `None` until it ended.
+    /// Token counts; `None` until the response ended.
     pub usage: Option<Usage>,
 }
 
@@ -36,7 +36,7 @@ impl ResponseState {
         self.output.iter().map(|item| &item.content)
     }
 
-    /// How likely the tokens of all its messages were, if that was asked for.
+    /// Returns the log probabilities of all messages' tokens, if the request asked for them.
     pub fn logprobs(&self) -> Option<impl Iterator<Item = &TokenLogprobs>> {
         self.turn.sampling.logprobs?;
         Some(self.output.iter().flat_map(|item| &item.logprobs))
@@ -53,7 +53,7 @@ pub struct EffectiveSampling {
     pub frequency_penalty: f64,
 }
 
-/// How far a response has come.
+/// The status of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Status {
     /// It is being generated.
@@ -68,7 +68,7 @@ pub enum Status {
     Failed(Failure),
 }
 
-/// Why a response failed, without anything that concerns the operator only.
+/// The reason of a failure, without details for the operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
     /// The model's device or the server's own code broke.
@@ -92,6 +92,6 @@ pub struct Usage {
     pub cache_write_tokens: u64,
     /// Tokens generated.
     pub output_tokens: u64,
-    /// Those among them that are thoughts.
+    /// Output tokens that are reasoning.
     pub reasoning_tokens: u64,
 }

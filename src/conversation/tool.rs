@@ -1,4 +1,4 @@
-//! What a model may call.
+//! Tools that a model may call.
 
 use serde_json::{Map, Value, json};
 
@@ -26,13 +26,13 @@ pub enum Tool {
 pub struct FunctionTool {
     /// Name by which the model calls it.
     pub name: String,
-    /// What it does, in words for the model.
+    /// Description for the model.
     pub description: Option<String>,
     /// JSON Schema of its arguments, with the client's key order kept.
     pub parameters: Option<Map<String, Value>>,
-    /// Whether arguments must match the schema exactly.
+    /// True if arguments must match the schema exactly.
     pub strict: Option<bool>,
-    /// Where the request has the schema.
+    /// Path of the schema in the request.
     pub path: String,
 }
 
@@ -41,7 +41,7 @@ pub struct FunctionTool {
 pub struct Namespace {
     /// The beginning.
     pub name: String,
-    /// What the functions have in common, in words.
+    /// Description of the group.
     pub description: Option<String>,
     /// The functions.
     pub tools: Vec<FunctionTool>,
@@ -52,29 +52,29 @@ pub struct Namespace {
 pub struct CustomTool {
     /// Name by which the model calls it.
     pub name: String,
-    /// What it does, in words for the model.
+    /// Description for the model.
     pub description: Option<String>,
-    /// What the text looks like.
+    /// Format of the input.
     pub format: CustomFormat,
 }
 
-/// What the text for a custom tool looks like.
+/// Format of a custom tool's input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CustomFormat {
     /// Like anything.
     Text,
     /// Like a grammar says.
     Grammar {
-        /// How the grammar is written.
+        /// Syntax of the grammar.
         syntax: GrammarSyntax,
         /// The grammar.
         definition: String,
-        /// Where the request has it.
+        /// Path of the grammar in the request.
         path: String,
     },
 }
 
-/// How a grammar is written.
+/// Syntax of a grammar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum GrammarSyntax {

@@ -1,4 +1,4 @@
-//! What one request asks for.
+//! A turn: one request, in the domain's terms.
 
 use std::sync::Arc;
 
@@ -12,45 +12,45 @@ use crate::id::{ResponseId, TokenId};
 pub struct Turn {
     /// The model by its id; `None` where the only one is meant.
     pub model: Option<String>,
-    /// What leads the prompt.
+    /// The preamble of the prompt.
     pub head: Preamble,
     /// The response whose conversation this continues.
     pub previous: Option<ResponseId>,
-    /// What is new in the conversation, oldest item first.
+    /// The new items of the conversation, oldest first.
     pub items: Vec<Item>,
     /// The prompt, where it is not the conversation rendered.
     pub raw: Option<RawPrompt>,
-    /// What is to happen where the conversation does not fit.
+    /// Handling of a conversation that exceeds the context.
     pub truncation: Truncation,
     /// Most tokens of the answer, at least 1; `None` leaves it to the server.
     pub max_output_tokens: Option<u64>,
-    /// How tokens are to be chosen.
+    /// The requested sampling parameters.
     pub sampling: SamplingRequest,
     /// Texts that end the answer and do not appear in it; none is empty.
     pub stop: Vec<String>,
-    /// Whether the model's own end tokens are to be passed over.
+    /// True if the model's own end tokens are to be passed over.
     pub ignore_eos: bool,
-    /// Whether the response is to be kept.
+    /// True if the response is to be kept.
     pub store: bool,
-    /// Whether what the model has read is to be kept on disk for a while, even if the response is not.
+    /// True if what the model has read is to be kept on disk for a while, even if the response is not.
     pub keep_prefix: bool,
     /// The tools that the client declares; the head shows those that may be called.
     pub tools: Arc<[Tool]>,
     /// Types of declared tools that were left out.
     pub skipped_tools: Vec<String>,
-    /// How tools may be used.
+    /// The rules for calls.
     pub tool_rules: ToolRules,
-    /// Whether and how much the model should think, in the client's words.
+    /// Reasoning effort, in the client's words; `None` if not given.
     pub effort: Option<String>,
     /// The form that the answer must have.
     pub format: OutputFormat,
-    /// How much the answer should say; shown again, without effect.
+    /// Verbosity; echoed, without effect.
     pub verbosity: Option<Verbosity>,
-    /// What the client wants to see again.
+    /// Fields that the response echoes.
     pub labels: EchoedFields,
 }
 
-/// What is to happen where a conversation does not fit the model's context.
+/// Handling of a conversation that exceeds the model's context.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Truncation {
     /// It is refused.
@@ -69,7 +69,7 @@ pub enum RawPrompt {
     Tokens(Vec<TokenId>),
 }
 
-/// How tokens are to be chosen; what is `None` is left to the model's defaults.
+/// Requested sampling parameters; `None` takes the model's default.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SamplingRequest {
     /// 0 to 2; 0 is greedy.
@@ -90,17 +90,17 @@ pub struct SamplingRequest {
     pub logit_bias: Vec<(u32, f64)>,
     /// Decides the random numbers.
     pub seed: Option<u64>,
-    /// Whether to tell how likely the tokens were, and how many of the likeliest beside each, at most
-    /// 20.
+    /// Number of top log probabilities to return with each token, at most 20; `None` returns no log
+    /// probabilities.
     pub logprobs: Option<u8>,
 }
 
-/// How tools may be used.
+/// The rules for calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolRules {
-    /// Whether the model may call at all.
+    /// The tool choice.
     pub choice: ToolChoice,
-    /// Whether one answer may hold several calls.
+    /// True if one answer may hold several calls.
     pub parallel: bool,
     /// Most calls of one answer.
     pub calls_max: Option<u64>,
@@ -118,7 +118,7 @@ impl ToolRules {
     }
 }
 
-/// Whether the model may call tools.
+/// The tool choice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ToolChoice {
     /// As it sees fit.
@@ -131,7 +131,7 @@ pub enum ToolChoice {
     Named(NamedTool),
     /// Only these tools, and at least one of them if that is required.
     Allowed {
-        /// Whether it must call one.
+        /// True if it must call one.
         required: bool,
         /// At least one.
         tools: Vec<NamedTool>,
@@ -141,7 +141,7 @@ pub enum ToolChoice {
 /// A tool that is declared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedTool {
-    /// What is declared.
+    /// The kind of tool.
     pub kind: CallKind,
     /// The namespace, if it is of one.
     pub namespace: Option<String>,
@@ -157,7 +157,7 @@ impl NamedTool {
 }
 
 impl ToolChoice {
-    /// Whether the model must call something.
+    /// True if the model must call something.
     pub fn is_forced(&self) -> bool {
         matches!(
             self,
@@ -183,17 +183,17 @@ pub enum OutputFormat {
 pub struct JsonSchema {
     /// The client's name for it.
     pub name: String,
-    /// What it is for.
+    /// Description of the schema.
     pub description: Option<String>,
     /// The schema; not yet known to be one that can be enforced.
     pub schema: Map<String, Value>,
     /// Shown again; a schema is kept to in any case.
     pub strict: Option<bool>,
-    /// Where the request has the schema.
+    /// Path of the schema in the request.
     pub path: String,
 }
 
-/// How much an answer should say.
+/// Requested verbosity of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are OpenAI's")]
 pub enum Verbosity {

@@ -1,4 +1,4 @@
-//! How jobs come in, and where their prompts' beginnings come from.
+//! Admission: jobs enter the engine and get their prefix from the cache or from other jobs.
 
 use super::{
     prefix_sharing::{self, PrefixSource, SharedPrefix},

@@ -1,4 +1,4 @@
-//! How the rest of the program talks to the engine's thread.
+//! Handle to the engine's thread for the rest of the program.
 
 use std::{
     sync::{
@@ -25,7 +25,7 @@ pub struct EngineHandle {
     shared: Arc<Shared>,
 }
 
-/// What may be asked of the engine.
+/// Limits on jobs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct EngineLimits {
     pub(super) context_length: usize,
@@ -42,9 +42,9 @@ pub(super) struct Shared {
     pub(super) places: Arc<Semaphore>,
     pub(super) submissions: SyncSender<Submission>,
     pub(super) orders: SyncSender<SaveRequest>,
-    /// None where the executor's memories cannot be written.
+    /// `None` if the executor's KV caches cannot be exported.
     pub(super) kv_format: Option<KvFormat>,
-    /// When the engine must have stopped; none while it accepts jobs.
+    /// Deadline of the shutdown; `None` while the engine accepts jobs.
     pub(super) deadline: watch::Sender<Option<Instant>>,
     /// Closed by the engine's thread as the last thing it does.
     pub(super) stats: watch::Receiver<EngineStats>,
@@ -53,7 +53,7 @@ pub(super) struct Shared {
     pub(super) waker: Waker,
 }
 
-/// Why the engine did not take a job.
+/// The reason why the engine rejects a job.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SubmitError {
     /// All places are taken; some time later there may be one.
@@ -108,7 +108,7 @@ impl EngineHandle {
         self.shared.bounds.vocab_size
     }
 
-    /// What the bytes of its keys and values mean, if it can write them.
+    /// Returns the format of exported KV caches; `None` if the executor cannot export them.
     #[must_use]
     pub fn kv_format(&self) -> Option<&KvFormat> {
         self.shared.kv_format.as_ref()
@@ -123,7 +123,7 @@ impl EngineHandle {
         }
     }
 
-    /// What the engine was doing after its last step, and how many jobs wait now.
+    /// Returns the engine's counters after its last step, and the jobs in the queue now.
     #[must_use]
     pub fn stats(&self) -> EngineStats {
         let Shared {
@@ -140,7 +140,7 @@ impl EngineHandle {
         }
     }
 
-    /// Whether the engine's thread is alive.
+    /// True if the engine's thread is alive.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.shared.stats.has_changed().is_ok()

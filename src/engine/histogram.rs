@@ -1,4 +1,4 @@
-//! How large values were, counted.
+//! Histograms with fixed buckets.
 
 /// Buckets with a bound, each twice as large as the one before.
 const BOUNDED: usize = 17;
@@ -31,7 +31,7 @@ impl<const FIRST: u64> Histogram<FIRST> {
         bounds.chain([None]).zip(self.counts)
     }
 
-    /// How many values there were.
+    /// Returns the number of values.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()

@@ -1,4 +1,4 @@
-//! What is asked of the engine and what it reports back.
+//! A job, and the events that the engine reports for it.
 
 use std::sync::Arc;
 
@@ -15,33 +15,33 @@ pub struct Job {
     pub prompt: Vec<TokenId>,
     /// Generation ends with [`Finish::MaxTokens`] after this many tokens, at least 1.
     pub max_new_tokens: usize,
-    /// How tokens are chosen.
+    /// Sampling parameters.
     pub sampling: SamplingParams,
-    /// What keeps the answer to a form.
+    /// The output constraint; `None` if unconstrained.
     pub constraint: Option<Box<dyn Constraint>>,
     /// Tokens that end the answer; empty to ignore them.
     pub end_tokens: Arc<[TokenId]>,
-    /// Whose key/value memories it may begin with, and who may reuse its own.
+    /// The scope of the cache entries that the job may reuse, and of the entry that it leaves.
     pub cache_scope: CacheScope,
-    /// Whose memories, within the scope, are kept together with its own.
+    /// The group of cache entries that the job's entry belongs to.
     pub cache_key: Option<PromptCacheKey>,
     /// The beginning of the prompt in snapshots, if there are any of it.
     pub restore: Option<RestorePlan>,
 }
 
-/// What a job reports, in this order: `Accepted`, `Token`…, `Finished`. Only an engine that ends
-/// before it has taken the job in reports `Finished` alone.
+/// The events of a job, in this order: `Accepted`, `Token`…, `Finished`. An engine that stops
+/// before it accepts the job sends `Finished` alone.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TokenEvent {
-    /// The engine has the job and knows what it begins with. Comes at once, however long the job
-    /// waits then, unless another of its scope is reading a long beginning that both share, or its
-    /// beginning is read from snapshots: then as soon as that is read.
+    /// The engine accepted the job and knows its cached prefix. This event comes at once, also if
+    /// the job then waits in the queue. It comes later if another job of its scope is prefilling a
+    /// long shared prefix, or if the prefix is restored from snapshots.
     Accepted {
         /// Tokens at the beginning of the prompt that are in key/value memory and will not be
         /// read. They are kept for the job; should running ones need all memory before it begins,
         /// it is read in full after all, as any that loses its memory.
         cached_tokens: usize,
-        /// How many of them were read from snapshots for it.
+        /// Number of cached tokens that were restored from snapshots for this job.
         restored_tokens: usize,
     },
     /// One more token of the answer; never an end token.
@@ -53,9 +53,9 @@ pub enum TokenEvent {
 /// A generated token.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GeneratedToken {
-    /// Which token.
+    /// The token.
     pub id: TokenId,
-    /// How likely it was, if that is asked for.
+    /// Its log probability and the top ones, if the job asked for them.
     pub logprobs: Option<Logprobs>,
 }
 
@@ -65,7 +65,7 @@ impl From<Sampled> for GeneratedToken {
     }
 }
 
-/// How a job ended.
+/// The reason why a job ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FinishReason {
     /// The model ended its answer with this token.

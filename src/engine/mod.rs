@@ -1,9 +1,9 @@
-//! One thread that owns a model and all its arrays, and turns token ids into token ids.
+//! The engine: one thread that owns a model and all its arrays, and turns token ids into token ids.
 //!
-//! The engine knows no text, no JSON, no session and no HTTP. Sequences are batched continuously:
-//! each step runs one token of every sequence that decodes and chunks of the prompts that are still
-//! read, and sequences join and leave between steps. What a sequence leaves behind in key/value memory
-//! goes into the prefix cache, for prompts that begin like it; those that come meanwhile wait for it.
+//! The engine knows no text, no JSON, no session and no HTTP. It batches continuously. Each step
+//! decodes one token of every decoding sequence and prefills chunks of prompts. Sequences join and
+//! leave between steps. An ended sequence leaves its KV cache in the prefix cache. Jobs that share
+//! a prefix with a sequence in prefill wait for it and fork it.
 
 mod admission;
 mod handle;

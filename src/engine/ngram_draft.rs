@@ -1,8 +1,9 @@
-//! Guesses what comes next in an answer: what came the last time after the same few tokens, in the prompt or in
-//! the answer so far (prompt lookup decoding, Saxena 2023). Agents copy much: code, names, arguments.
+//! N-gram drafting: drafts the tokens that followed the last occurrence of the current 3-gram, in
+//! the prompt or the answer (prompt lookup decoding, Saxena 2023). Agents copy code, names and
+//! arguments.
 //!
-//! A guess is run behind the last token, in one step, and each of its tokens is kept only if the
-//! sampler chooses it too; so guesses change when tokens come, and never which.
+//! A draft is run behind the last token, in one step. The engine accepts a drafted token only if
+//! the sampler samples the same one. So drafts change when tokens come, never which.
 
 use std::collections::HashMap;
 
@@ -11,27 +12,28 @@ use crate::id::TokenId;
 /// Tokens that must have come before in the same order.
 const NGRAM_LEN: usize = 3;
 
-/// Tokens of a guess at most; with the last token they fill what own kernels multiply at once.
+/// Most tokens of a draft. With the last token they fill the eight rows that the CPU kernels
+/// multiply at once.
 pub(super) const DRAFT_TOKENS_MAX: usize = 7;
 
-/// Tokens of the first guess at most.
+/// Most tokens of the first draft.
 const DRAFT_TOKENS_FIRST: usize = 3;
 
-/// Most tokens that are chosen without a guess after guesses that were wrong.
+/// Most tokens that are decoded without a draft after rejected drafts.
 const PAUSE_MAX: usize = 8;
 
-/// What guesses are made of, for one sequence.
+/// Drafts for one sequence.
 #[derive(Debug)]
 pub(super) struct NgramDrafter {
-    /// Where the token after each row of [`GRAM`] tokens stands, the last time that there is one.
+    /// Position after the last occurrence of each n-gram.
     places: HashMap<[TokenId; NGRAM_LEN], usize>,
     /// Tokens whose predecessors are in `places`.
     seen: usize,
-    /// Tokens of the next guess at most.
+    /// Most tokens of the next draft.
     length_max: usize,
-    /// Guesses wrong from their first token, one after the other.
+    /// Consecutive drafts that were rejected at their first token.
     misses: usize,
-    /// Length of the sequence from which on guesses are made again.
+    /// Length of the sequence at which drafting resumes.
     paused_until: usize,
 }
 
@@ -46,8 +48,8 @@ impl NgramDrafter {
         }
     }
 
-    /// Replaces `guess` by what may come after `tokens`, the same as at the last time and more of
-    /// them; at most `room` tokens.
+    /// Replaces `draft` by at most `room` tokens that followed the last occurrence of the current
+    /// n-gram.
     pub(super) fn draft(&mut self, tokens: &[TokenId], room: usize, guess: &mut Vec<TokenId>) {
         guess.clear();
         while self.seen < tokens.len() {
@@ -67,8 +69,8 @@ impl NgramDrafter {
         }
     }
 
-    /// Learns that of `guessed` tokens the first `right` were chosen; the sequence has `len` tokens
-    /// now.
+    /// Records that the sampler accepted the first `accepted` of `drafted` tokens; the sequence now
+    /// has `len` tokens.
     pub(super) fn record_acceptance(&mut self, guessed: usize, right: usize, len: usize) {
         if right == 0 {
             self.paused_until = len + (1 << self.misses.min(8)).min(PAUSE_MAX);

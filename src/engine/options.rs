@@ -14,8 +14,8 @@ pub struct EngineOptions {
     pub queue_timeout: Option<Duration>,
     /// Prompt tokens read in one step, at least 1.
     pub step_prefill_tokens_max: usize,
-    /// How long a step may take that reads prompts while answers are written, about: as many tokens fewer
-    /// are read. None for as long as the most tokens take.
+    /// The longest time, about, that a prefill chunk may delay decoding sequences; chunks shrink
+    /// accordingly. `None`: chunks have their full size.
     pub decode_stall_max: Option<Duration>,
     /// Bytes of key/value memory of all sequences and the prefix cache together; sequences come
     /// first. Where one sequence of the model's context length would take more, it bounds the
@@ -26,17 +26,17 @@ pub struct EngineOptions {
     /// Events kept for a reader that does not keep up, at least
     /// [`EVENTS_BUFFERED_MIN`](Self::EVENTS_BUFFERED_MIN); then its sequence pauses.
     pub events_buffered_max: usize,
-    /// Whether more than one token of an answer may come of a step.
+    /// The drafting method, which lets one step decode several tokens.
     pub speculation: Speculation,
 }
 
-/// Where guesses come from at what an answer goes on with. They never change an answer.
+/// Drafting methods. Drafts never change an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Speculation {
     /// None are made.
     #[default]
     Off,
-    /// What came after the same few tokens before, in the prompt or the answer.
+    /// Drafts what followed the same n-gram before, in the prompt or the answer.
     Ngram,
 }
 
@@ -45,11 +45,11 @@ impl EngineOptions {
     /// reports of one sequence at least.
     pub const EVENTS_BUFFERED_MIN: usize = 1 + Self::STEP_EVENTS_MAX;
 
-    /// What a step can report of one sequence: `Token` and `Finished`, and a further `Token` for each
-    /// that was guessed, which is not run without room for it.
+    /// Events that one step can report for one sequence: `Token` and `Finished`. Each drafted token
+    /// is one more `Token`; drafts are not run without room for it.
     pub(super) const STEP_EVENTS_MAX: usize = 2;
 
-    /// What is wrong with these bounds, if anything.
+    /// Checks the options; the error says which are wrong.
     pub(super) fn check(&self) -> Result<(), String> {
         let within =
             |name: &str, value: usize, min: usize| match (min..=PLACES_MAX).contains(&value) {

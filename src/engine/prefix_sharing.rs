@@ -1,9 +1,9 @@
-//! Decides what the prompts of jobs begin with: what the cache has, what another sequence has in
-//! memory, or what another is still reading.
+//! Decides the source of each prompt's prefix: the cache, another sequence's KV cache, or a prefill
+//! in progress.
 //!
-//! A pure function of lengths, decided anew before each step. A job waits only for an older one that is
-//! about to read what they share; that one waits for none or for a still older one, and the oldest for
-//! nobody. When it goes, whatever the reason, the next oldest that shares the beginning reads on.
+//! A pure function of lengths, evaluated before each step. A job waits only for an older job that
+//! is about to prefill their common prefix. That job waits for no job or for an even older one, so
+//! the oldest never waits. If the awaited job ends early, the next oldest one prefills the rest.
 
 /// Tokens that waiting for another sequence must save: fewer are read sooner than they are waited
 /// for.
@@ -18,23 +18,23 @@ pub(super) struct SharedPrefix {
     pub(super) shared: usize,
 }
 
-/// What is known of a sequence here.
+/// The state of a sequence that prefix sharing looks at.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Candidate<'a> {
     pub(super) number: u64,
     pub(super) relatives: &'a [SharedPrefix],
     /// Tokens in memory.
     pub(super) cached: usize,
-    /// Whether it runs as soon as there is room.
+    /// True if it runs as soon as there is room.
     pub(super) ready: bool,
     /// If it is still open what it begins with: how many tokens the cache had.
     pub(super) open: Option<usize>,
 }
 
-/// What an open sequence is to begin with.
+/// The source of a sequence's prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PrefixSource {
-    /// What the cache has.
+    /// The prefix cache.
     Cached,
     /// The first tokens of another's memory; where it stands and how many.
     Forked(usize, usize),

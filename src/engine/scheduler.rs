@@ -1,22 +1,23 @@
-//! Decides what the next step runs: a pure function of the sequences' lengths.
+//! The scheduler: decides what the next step runs, as a pure function of the sequences' lengths.
 //!
-//! Sequences are in order of age, and age is the only priority:
+//! Sequences are ordered by age, and age is the only priority:
 //!
-//! - Of the ready sequences those run that fit, oldest first, into the bounds on sequences and on
-//!   key/value memory. A sequence's claim is all its tokens, so a prompt that has begun to be read
-//!   never loses its place to a younger one. Whether a sequence fits depends on older ones only,
-//!   and the oldest ready one always fits: something moves in every step and every job ends.
-//! - Answers grow, so at times a young one no longer fits. It is evicted: it loses its key/value
-//!   memory and is read again later, answer and all.
-//! - A sequence that waits for its reader claims nothing. It keeps its memory while there is room.
-//! - A prefix in the cache shortens what a sequence has to run, but not its claim, because it takes
-//!   memory of its own with its first step.
-//! - A sequence that waits for another to read what both begin with does not run; that other one is read as
-//!   soon as the one that waits for it would be.
-//! - Every running sequence that has one token left to run (it decodes) runs it. The prefill budget
-//!   goes half to the oldest that still reads its prompt, so that the longest prompt advances, and
-//!   else to those with the least left, so that a short prompt does not wait for a long one. While
-//!   others decode it is so small that a step does not keep them waiting long.
+//! - The oldest ready sequences run, as many as fit the limits on sequences and on KV memory. A
+//!   sequence claims memory for all its tokens, so a prompt in prefill never loses its slot to a
+//!   younger one. Whether a sequence fits depends on older ones only, and the oldest ready one
+//!   always fits. So something advances in every step, and every job ends.
+//! - Answers grow, so a young sequence may stop fitting. The scheduler preempts it: it loses its KV
+//!   cache, and its prompt and answer are prefilled again later.
+//! - A sequence that waits for its consumer claims nothing. It keeps its KV cache while there is
+//!   room.
+//! - A cached prefix shortens the prefill of a sequence, but not its claim: its own KV cache takes
+//!   memory from its first step.
+//! - A sequence that waits for another one to prefill their common prefix does not run. The other
+//!   one runs as soon as the waiting one would.
+//! - Every decoding sequence runs its next token. Half of the prefill budget goes to the oldest
+//!   prompt, so that the longest prompt advances. The other half goes to the shortest rests, so
+//!   that a short prompt does not wait for a long one. While sequences decode, the budget is small
+//!   enough to keep their delay short.
 
 use std::time::Duration;
 
@@ -31,23 +32,24 @@ pub(super) struct StepLimits {
     pub(super) kv_tokens_max: usize,
 }
 
-/// What the scheduler knows of a sequence.
+/// The state of a sequence that the scheduler looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SequenceView {
     /// Tokens known: the prompt and the answer so far.
     pub(super) tokens: usize,
-    /// How many of them are in key/value memory; always fewer, because the last token's logits
-    /// are still to come.
+    /// Tokens in the KV cache; always fewer than all, because the last token's logits are still
+    /// missing.
     pub(super) cached: usize,
-    /// How much key/value memory of its own it has, in tokens: none while what is cached is only
-    /// shared with the prefix cache, else `cached`.
+    /// Tokens in the sequence's own KV cache: 0 while all cached tokens are shared with the prefix
+    /// cache, else `cached`.
     pub(super) held: usize,
-    /// Whether its reader has room for what a step reports. Once it has, it has until the sequence
-    /// generates a token, because nobody else fills the room; that every job ends rests on this.
+    /// True if the stream has room for the events of a step. It stays true until the sequence
+    /// generates a token, because only the engine fills the stream. The proof that every job ends
+    /// needs this.
     pub(super) ready: bool,
     /// The place of an older one that it waits for, to take what that one reads.
     pub(super) awaited: Option<usize>,
-    /// Tokens that are guessed to follow, which may be run behind the last one.
+    /// Drafted tokens that may be run behind the last one.
     pub(super) guessed: usize,
 }
 
@@ -85,10 +87,11 @@ impl SequenceView {
     }
 }
 
-/// What becomes of a sequence in the next step.
+/// The action for a sequence in the next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Action {
-    /// Its next so many tokens are run, at least one; beyond the last one, those guessed.
+    /// Runs this number of its next tokens, at least one; those beyond the last token are drafted
+    /// ones.
     Run(usize),
     /// It keeps what it has.
     Keep,
@@ -104,8 +107,8 @@ const GROWTH_SHARE: usize = 16;
 /// the time.
 const BESIDE_DECODING_TOKENS_MIN: usize = 64;
 
-/// Guessed tokens in one step, shared out evenly: many sequences use a device well by themselves, and a
-/// wrong guess costs as much as a token that counts.
+/// Most drafted tokens in one step, shared evenly. Many sequences fill a device without drafts, and
+/// a rejected draft costs as much as a useful token.
 const DRAFTS_MAX: usize = 16;
 
 /// Decides for each sequence, oldest first.
@@ -197,7 +200,7 @@ fn keep_or_preempt(
         .collect()
 }
 
-/// Which running sequences read how many tokens of their prompts, each at least one.
+/// Shares the prefill budget among running sequences; each gets at least one token.
 fn prefill_shares(
     limits: &StepLimits,
     sequences: &[SequenceView],

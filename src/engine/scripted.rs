@@ -58,7 +58,7 @@ pub struct ScriptedSlot {
     pub cached: usize,
     /// Tokens to run.
     pub tokens: usize,
-    /// How many of the last tokens' logits are wanted.
+    /// Number of last tokens whose logits are returned.
     pub wanted: usize,
 }
 
@@ -139,7 +139,7 @@ impl ScriptedExecutor {
         })
     }
 
-    /// Number of key/value memories alive, kept up to date.
+    /// Returns the number of live KV caches, kept up to date.
     #[must_use]
     pub fn live_caches(&self) -> Arc<AtomicUsize> {
         Arc::clone(&self.live_caches)
@@ -280,7 +280,7 @@ impl Executor for ScriptedExecutor {
 #[derive(Debug)]
 pub struct ScriptedKv {
     tokens: Vec<TokenId>,
-    /// What is being answered; found at the first logits.
+    /// The scripted answer in use; set at the first logits.
     answer: Option<Arc<Answer>>,
     bytes_per_token: usize,
     _alive: Alive,
@@ -356,7 +356,7 @@ struct Answer {
 }
 
 impl Answer {
-    /// Whether the tokens are this prompt and at least one token of its answer.
+    /// True if the tokens are this prompt and at least one token of its answer.
     fn is_begun(&self, tokens: &[TokenId]) -> bool {
         tokens
             .strip_prefix(self.prompt.as_slice())

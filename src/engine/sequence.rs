@@ -26,7 +26,8 @@ pub(super) struct Submission {
     pub(super) submitted: Instant,
     /// The job's place among the running and the waiting, given back when it is dropped.
     pub(super) place: OwnedSemaphorePermit,
-    /// How much of its prompt was in the cache before the rest was read from snapshots, if it was.
+    /// Cached tokens of the prompt before the rest was restored from snapshots; `None` without a
+    /// restore.
     pub(super) before_thaw: Option<usize>,
 }
 
@@ -36,7 +37,7 @@ pub(super) struct Sequence<K> {
     /// Ascends with age.
     number: u64,
     submitted: Instant,
-    /// Whether it has had a step.
+    /// True if it has had a step.
     begun: bool,
     /// The prompt and the answer so far.
     tokens: Vec<TokenId>,
@@ -47,11 +48,11 @@ pub(super) struct Sequence<K> {
     constraint: Option<Box<dyn Constraint>>,
     /// Logits after the last token, while the constraint is not ready to choose from them.
     waiting: Option<Vec<f32>>,
-    /// Makes guesses at what comes next, if any are to be made.
+    /// The drafter; `None` without drafting.
     guesser: Option<NgramDrafter>,
-    /// The latest guess.
+    /// The latest draft.
     guess: Vec<TokenId>,
-    /// The last token and what was guessed behind it, in a step that tries a guess; else empty.
+    /// The last token and the drafted ones, in a step that verifies a draft; else empty.
     trial: Vec<TokenId>,
     /// Memory of the first tokens, if there is one.
     kv: Option<K>,
@@ -65,17 +66,17 @@ pub(super) struct Sequence<K> {
     relatives: Vec<SharedPrefix>,
     /// Tokens of the prompt that the cache had when it came.
     known: usize,
-    /// What the cache had of it before snapshots were read, if they were.
+    /// Cached tokens of the prompt before a restore from snapshots; `None` without one.
     before_thaw: Option<usize>,
-    /// Whether the reader knows what it begins with.
+    /// True if the reader knows what it begins with.
     accepted: bool,
-    /// Whether it has lost a memory and has none since.
+    /// True if it has lost a memory and has none since.
     evicted: bool,
     events: EventSink,
     _place: OwnedSemaphorePermit,
 }
 
-/// What became of a sequence's logits.
+/// The result of extending a sequence.
 #[derive(Debug)]
 pub(super) enum Extended {
     /// A token was chosen, and more are to come.
@@ -86,13 +87,13 @@ pub(super) enum Extended {
     Ended(FinishReason),
 }
 
-/// What a sequence made of a step's logits.
+/// The result of a step for a sequence.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) extended: Extended,
     /// Tokens chosen, an end token included.
     pub(super) chosen: usize,
-    /// Tokens that had been guessed.
+    /// Drafted tokens in the step.
     pub(super) guessed: usize,
 }
 
@@ -111,7 +112,7 @@ impl<K: KvCache> Sequence<K> {
             place,
             before_thaw,
         } = submission;
-        // Which tokens a form allows after a guess is only known once the guess has come true.
+        // The mask after a drafted token is known only once the draft is accepted.
         let guesses = speculation == Speculation::Ngram && job.constraint.is_none();
         Self {
             number,
@@ -174,7 +175,8 @@ impl<K: KvCache> Sequence<K> {
         self.cache_scope
     }
 
-    /// What the scheduler knows of it, and where the one stands that it waits for.
+    /// Returns the state for the scheduler; `awaited` is the index of the sequence that it waits
+    /// for.
     pub(super) fn view(&self, awaited: Option<usize>) -> SequenceView {
         SequenceView {
             tokens: self.tokens.len(),
@@ -186,8 +188,8 @@ impl<K: KvCache> Sequence<K> {
         }
     }
 
-    /// Whether its reader has room. After an eviction half the reader's channel must be free before
-    /// the tokens are read again, or a slow reader would cost that every few tokens.
+    /// True if the stream has room. After a preemption half of the stream must be free, or a slow
+    /// consumer would cause a prefill every few tokens.
     fn is_ready(&self) -> bool {
         match self.held() {
             _ if self.waiting.is_some() => false,
@@ -196,7 +198,7 @@ impl<K: KvCache> Sequence<K> {
         }
     }
 
-    /// Whether its reader has gone.
+    /// True if its reader has gone.
     pub(super) fn is_abandoned(&self) -> bool {
         self.events.is_closed()
     }
@@ -212,23 +214,23 @@ impl<K: KvCache> Sequence<K> {
         own.map(KvCache::bytes)
     }
 
-    /// Whether its memory is only shared with the prefix cache.
+    /// True if its memory is only shared with the prefix cache.
     pub(super) fn is_pinned(&self) -> bool {
         self.pin.is_some()
     }
 
-    /// Whether it waits for the next token of its answer, not for its prompt.
+    /// True if it waits for the next token of its answer, not for its prompt.
     pub(super) fn is_decoding(&self) -> bool {
         self.tokens.len() > self.prompt_len && self.tokens.len() == self.cached() + 1
     }
 
-    /// How many rows of logits the step gave: one if all its tokens are in memory, and one for each
-    /// that was guessed.
+    /// Returns the number of logits rows of the step: one once all tokens are cached, and one for
+    /// each drafted token.
     pub(super) fn rows(&self) -> usize {
         (self.cached() + 1).saturating_sub(self.tokens.len())
     }
 
-    /// Its part of a step: the next `count` tokens, beyond the last one those guessed.
+    /// Builds the sequence's slot of the step: its next `count` tokens, drafted ones last.
     pub(super) fn slot(&mut self, count: usize, new_kv: impl FnOnce() -> K) -> Slot<'_, K> {
         let start = self.cached();
         let (end, known) = (start + count, self.tokens.len());

@@ -1,4 +1,4 @@
-//! What the engine is doing, as numbers.
+//! The engine's counters.
 
 use std::time::Duration;
 
@@ -28,9 +28,9 @@ pub struct EngineStats {
     pub prefill_time: Duration,
     /// Time that the model took for steps that only decoded.
     pub decode_time: Duration,
-    /// Tokens that were guessed and run.
+    /// Drafted tokens that were run.
     pub drafted_tokens: u64,
-    /// Those of them that were chosen: so many steps fewer for their sequences.
+    /// Drafted tokens that were accepted; each saved its sequence a step.
     pub accepted_tokens: u64,
     /// Recent time of a step for each token of prompts in it, in nanoseconds; 0 before the first.
     pub nanos_per_prefilled_token: u64,

@@ -108,7 +108,7 @@ impl<E: Executor> Engine<E> {
         self.executor.vocab_size()
     }
 
-    /// Whether no job is left.
+    /// True if no job is left.
     pub(super) fn is_empty(&self) -> bool {
         self.sequences.is_empty() && self.thawing.is_empty()
     }
@@ -123,7 +123,7 @@ impl<E: Executor> Engine<E> {
         }
     }
 
-    /// What the engine is doing now; only the handle knows how many jobs wait.
+    /// Returns the engine's counters; the handle adds the jobs in the queue.
     pub(super) fn stats(&self) -> EngineStats {
         let held = || self.sequences.iter().filter_map(Sequence::kv_bytes);
         EngineStats {
@@ -222,8 +222,8 @@ impl<E: Executor> Engine<E> {
         }
     }
 
-    /// Leaves the cache what the sequences do not take in the step that is planned. When only
-    /// pinned memories are left and still too many, the youngest that wait go without.
+    /// Shrinks the cache to the memory that the planned step leaves. If only pinned entries are
+    /// left and they are still too large, the youngest waiting sequences lose theirs.
     fn shrink_cache(&mut self, plan: &[Action]) {
         let taken = |(sequence, decision): (&Sequence<E::Kv>, &Action)| match *decision {
             Action::Run(tokens) => sequence.held() + tokens,
@@ -337,9 +337,9 @@ impl<E: Executor> Engine<E> {
         chosen > 0
     }
 
-    /// Ends the sequences of a step that failed, because their memories are undefined. The others
-    /// go on: what failed may be one step's size, and memories of their own are untouched. What the
-    /// cache has may share with those that failed, so nobody goes on with that.
+    /// Ends the sequences of a failed step, because their KV caches are undefined. Other sequences
+    /// continue: the failure may be due to the step's size. The cache is cleared, because its
+    /// entries may share pages with the failed sequences.
     fn fail(&mut self, plan: &[Action], error: &ExecError) {
         let mut decisions = plan.iter();
         let mut failed = 0;

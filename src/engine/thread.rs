@@ -79,10 +79,10 @@ where
     }))
 }
 
-/// Context length, vocabulary size and form of keys and values of the model, or why there is none.
+/// Context length, vocabulary size and KV format of the loaded model, or the error.
 type Loaded = Result<(usize, usize, Option<KvFormat>), String>;
 
-/// What handles tell the thread.
+/// Messages from handles to the thread.
 struct Inbox {
     submissions: Receiver<Submission>,
     orders: Receiver<SaveRequest>,

@@ -65,14 +65,13 @@ pub(super) struct EventSink {
 }
 
 impl EventSink {
-    /// Whether the reader has gone.
+    /// True if the reader has gone.
     pub(super) fn is_closed(&self) -> bool {
         self.sender.is_closed()
     }
 
-    /// Whether there is room for what a step may report. A sequence that goes on after a step with
-    /// room has reported one event, or one more for each that was [spare](Self::spare), so a place
-    /// for `Finished` is always left.
+    /// True if there is room for the events of a step. Such a step sends one event, or one more for
+    /// each [spare](Self::spare) one, so a slot for `Finished` is always left.
     pub(super) fn has_room(&self) -> bool {
         self.sender.capacity() >= EngineOptions::STEP_EVENTS_MAX
     }
@@ -83,7 +82,7 @@ impl EventSink {
         capacity.saturating_sub(EngineOptions::STEP_EVENTS_MAX)
     }
 
-    /// Whether at least half of the channel is free.
+    /// True if at least half of the channel is free.
     pub(super) fn is_half_free(&self) -> bool {
         self.has_room() && self.sender.capacity() * 2 >= self.capacity
     }

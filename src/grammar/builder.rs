@@ -9,7 +9,7 @@ use crate::{output_parser::CallTemplate, tokenizer::Tokenizer};
 /// Calls up to which a grammar counts them: rules grow with the number.
 const COUNTED_MAX: u64 = 64;
 
-/// How rules name what a model makes up.
+/// Placeholder in rules for call ids, which the model makes up.
 const ID: &str = "ID";
 
 /// Rules, and the grammars that they name.
@@ -108,7 +108,7 @@ impl<'a> GrammarBuilder<'a> {
         "TEXT"
     }
 
-    /// A text as rules spell it: control tokens by their ids, the rest quoted.
+    /// Returns a text in rule notation: control tokens by their ids, the rest quoted.
     pub(super) fn literal(&self, text: &str) -> String {
         let mut parts = Vec::new();
         let mut rest = text;
@@ -130,12 +130,13 @@ impl<'a> GrammarBuilder<'a> {
         parts.join(" ")
     }
 
-    /// Whether a text spells a control token.
+    /// True if a text contains a control token's text.
     pub(super) fn has_control(&self, text: &str) -> bool {
         self.first_control(text).is_some()
     }
 
-    /// The first control token that a text spells, the longest where several begin.
+    /// Returns the first control token's text, the longest one if several start at the same
+    /// position.
     fn first_control(&self, text: &str) -> Option<(usize, String)> {
         let spellings = self.tokenizer.control_token_texts();
         let found = spellings.iter().filter(|spelling| !spelling.is_empty());

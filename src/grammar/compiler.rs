@@ -32,8 +32,8 @@ use crate::{
     tokenizer::Tokenizer,
 };
 
-/// How long a compilation may take. Its bounds keep it far below; nobody waits longer, whatever
-/// happens.
+/// Longest time of a compilation. Other limits keep compilations far below it; this one bounds the
+/// wait in every case.
 const COMPILE_MAX: Duration = Duration::from_secs(10);
 
 /// Compilations that have outlived [`COMPILE_MAX`] and may still run, before all others are refused.
@@ -48,7 +48,7 @@ const KEPT_MAX: usize = 64;
 /// Bytes of their descriptions.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
-/// What makes grammars for one model. Cheap to clone.
+/// Compiles grammars for one model. Cheap to clone.
 #[derive(Clone)]
 pub struct GrammarCompiler(Arc<Shared>);
 
@@ -125,10 +125,10 @@ impl GrammarCompiler {
         }))
     }
 
-    /// What keeps one answer to a description. Takes time, so it belongs on a thread for such work.
+    /// Compiles a grammar and returns a constraint for one answer. Runs on a blocking thread.
     ///
     /// # Errors
-    /// When the description cannot be enforced, or takes too much to be.
+    /// If the grammar cannot be enforced, or is too expensive.
     pub fn constraint(&self, spec: &GrammarSpec) -> Result<Box<dyn Constraint>, GrammarError> {
         let compiled = self.compiled(spec)?;
         let matching = GrammarConstraint::new(compiled, &spec.start, self.0.means.clone());
@@ -142,10 +142,11 @@ impl GrammarCompiler {
         compiled.closing.clone()
     }
 
-    /// What lets one answer be what it likes and keeps the calls in it to their grammars. Takes time, too.
+    /// Compiles the triggers' grammars and returns a constraint for one answer whose other text is
+    /// free. Runs on a blocking thread.
     ///
     /// # Errors
-    /// When one of the grammars cannot be enforced, or takes too much to be.
+    /// If one of the grammars cannot be enforced, or is too expensive.
     pub fn watching(&self, watch: &StructuralTags) -> Result<Box<dyn Constraint>, GrammarError> {
         let place = |begin: &Trigger| {
             let spec = GrammarSpec {

@@ -1,6 +1,6 @@
-//! Why a grammar cannot be had.
+//! Errors of grammars.
 
-/// Why there is no grammar.
+/// The reason why a grammar cannot be compiled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GrammarError {
     /// It cannot be enforced; for the client.
@@ -9,7 +9,7 @@ pub enum GrammarError {
         /// The keys and indices that lead to what is at fault, from the root of the schema; empty for
         /// the whole.
         path: Vec<String>,
-        /// What is wrong, in words.
+        /// Description for the client.
         reason: String,
     },
     /// The server's own fault; for the operator.

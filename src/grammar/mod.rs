@@ -1,8 +1,8 @@
-//! What an answer must look like → which tokens may come next.
+//! Structured output: grammars that restrict the next token.
 //!
-//! A [`Spec`] describes it: a JSON schema, a grammar, a regular expression, or calls of tools between
-//! fixed texts. [`Grammars`] compiles it for one model's tokens (llguidance does the work) and gives a
-//! [`Constraint`](crate::sampling::Constraint) for each answer.
+//! A [`GrammarSpec`] describes a grammar: a JSON schema, a Lark grammar, a regular expression, or
+//! tool calls between fixed texts. [`GrammarCompiler`] compiles it for one model's tokens (with
+//! llguidance) and returns a [`Constraint`](crate::sampling::Constraint) for each answer.
 
 mod builder;
 mod compiler;

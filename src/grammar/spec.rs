@@ -1,4 +1,4 @@
-//! What an answer, or a part of it, must look like: a description that is compiled once and hashed.
+//! Descriptions of grammars, which are compiled once and cached by their hash.
 
 use llguidance::api::TopLevelGrammar;
 use serde_json::{Map, Value};
@@ -16,13 +16,13 @@ use crate::{output_parser::CallTemplate, tokenizer::Tokenizer};
 /// A description of what is to be generated, and from where on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GrammarSpec {
-    /// What is to be generated.
+    /// The generated text.
     pub shape: Shape,
     /// From where on.
     pub start: StartAt,
 }
 
-/// What is to be generated.
+/// The generated text.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shape {
     /// One of these forms, and nothing else.
@@ -47,9 +47,10 @@ pub enum ValueGrammar {
 /// A form of a text within JSON.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TextGrammar {
-    /// What this regular expression matches as a whole.
+    /// Text that this regular expression matches as a whole.
     Regex(String),
-    /// What this grammar admits, in llguidance's variant of Lark; where it nests, not to any depth.
+    /// Text of this grammar, in llguidance's variant of Lark; recursive rules nest to a bounded
+    /// depth.
     Lark(String),
 }
 
@@ -92,27 +93,26 @@ impl ValueGrammar {
     }
 }
 
-/// Calls of tools, each a form between two texts. Where a text spells a control token, that token is
-/// meant.
+/// Tool calls, each a grammar between two texts. A control token's text stands for the token.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolCallGrammar {
-    /// What comes before the first call.
+    /// Text before the first call.
     pub opening: String,
     /// The calls that may be made; at least one.
     pub calls: Vec<Call>,
-    /// What comes between calls.
+    /// Text between calls.
     pub between: String,
     /// Most calls, at least 1; `None` for any number.
     pub calls_max: Option<u64>,
-    /// What comes after the last call.
+    /// Text after the last call.
     pub closing: String,
-    /// What a model makes up where a text has [`Wrapper::ID`]: what this regular expression matches.
+    /// Regular expression of the call ids that the model makes up, for [`CallTemplate::ID`] in a
+    /// text.
     pub id: &'static str,
 }
 
 impl ToolCallGrammar {
-    /// Up to so many calls of these functions, with the forms of their arguments, as a family of models
-    /// writes them.
+    /// Returns the grammar of up to `calls_max` calls of these functions in a family's format.
     #[must_use]
     pub fn of(
         wrapper: &CallTemplate,
@@ -177,27 +177,27 @@ impl ToolCallGrammar {
 /// One call that may be made.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Call {
-    /// What comes before the arguments, the name among it.
+    /// Text before the arguments, with the name.
     pub before: String,
     /// The arguments.
     pub arguments: ValueGrammar,
-    /// What comes after them.
+    /// Text after the arguments.
     pub after: String,
 }
 
-/// Where a grammar begins.
+/// The position where a grammar starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StartAt {
     /// With the answer.
     Immediately,
-    /// With what follows the model's thoughts.
+    /// After the model's reasoning.
     AfterReasoning {
         /// The marker with which the answer may begin to think; `None` where the prompt has it already.
         open: Option<String>,
-        /// The marker that ends thoughts.
+        /// The marker that ends reasoning.
         close: String,
     },
-    /// With the answer, or behind one message of thoughts in it.
+    /// At the start of the answer, or after one reasoning message.
     AfterMessage {
         /// Begins the message.
         open: String,
@@ -208,7 +208,7 @@ pub enum StartAt {
     AfterTrigger,
 }
 
-/// Models leave blank lines behind their thoughts.
+/// Models write blank lines after their reasoning.
 const LEAD: &str = "LEAD: /[\\x20\\x0A]{1,4}/\n";
 
 impl GrammarSpec {

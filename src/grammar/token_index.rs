@@ -2,7 +2,7 @@
 
 use crate::{id::TokenId, tokenizer::Tokenizer};
 
-/// What tokens say, without white space, in order.
+/// Token texts without white space, sorted.
 pub(super) struct TokenIndex(Vec<(String, TokenId)>);
 
 impl TokenIndex {

@@ -1,4 +1,4 @@
-//! Who asks: from headers to a [`Caller`] that handlers find in the request.
+//! Authentication: turns headers into a [`Caller`] that handlers find in the request.
 
 use axum::{
     extract::{Request, State},

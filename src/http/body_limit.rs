@@ -1,4 +1,4 @@
-//! What is checked of a request before anything reads its body.
+//! Checks of a request before its body is read.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use http_body_util::{BodyExt, Limited};
 
 use super::{AppState, error::ApiError};
 
-/// How long a refused body is still read.
+/// Longest time that a refused body is still read.
 const DRAIN_TIME: Duration = Duration::from_secs(5);
 
 /// Refuses bodies that say they are too large, or compressed in a way that is not known.

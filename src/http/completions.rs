@@ -77,7 +77,7 @@ async fn answer(state: &AppState, caller: &Caller, body: Bytes) -> Result<Respon
     Ok(response)
 }
 
-/// How the answers are wanted.
+/// The layout that the client wants.
 struct Wanted {
     stream: bool,
     /// To each prompt.

@@ -1,4 +1,4 @@
-//! What clients are told when something is wrong: the only place that names status codes.
+//! Errors for clients: the only place that names status codes.
 
 use std::{any::Any, time::Duration};
 
@@ -17,7 +17,7 @@ use crate::{
     wire::{ErrorBody, ErrorObject},
 };
 
-/// When to try again where places come free at any time.
+/// `Retry-After` of a full server, where slots may be free at any time.
 const CROWDED_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// An error object with its status.

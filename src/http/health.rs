@@ -1,4 +1,4 @@
-//! Whether the server is alive.
+//! `/health`: liveness.
 
 use axum::{Json, extract::State};
 

@@ -101,7 +101,7 @@ fn continuations(registry: &mut Registry, service: &Service) {
     registry.register("continuations", help, family);
 }
 
-/// What engines measured, at the time of asking.
+/// Histograms of the engines, read at scrape time.
 #[derive(Debug)]
 struct Spreads(Vec<(ModelLabels, Stats)>);
 

@@ -30,8 +30,8 @@ pub(super) struct Started {
     pub(super) warm: u64,
 }
 
-/// Prepares turns, where that holds nobody up, and begins them. What else came out of the
-/// preparation is handed on.
+/// Prepares turns on a blocking thread and starts them. Passes the rest of the preparation's result
+/// on.
 pub(super) async fn start<T: Send + 'static>(
     state: &AppState,
     caller: &Caller,

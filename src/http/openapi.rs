@@ -68,7 +68,7 @@ pub(super) async fn document() -> Json<Document> {
 )]
 struct Contract;
 
-/// What several operations have in common.
+/// Shared parts of several operations.
 struct Shared;
 
 impl Modify for Shared {
@@ -164,22 +164,22 @@ fn errors(statuses: &[u16]) -> Responses {
     wanted.map(reference).collect()
 }
 
-/// What operations for everybody may answer with.
+/// Responses of operations without authentication.
 pub(super) struct Open;
 
-/// What operations for those with a key may answer with.
+/// Responses of operations that need a key.
 pub(super) struct Guarded;
 
 /// The same of operations that look at no body.
 pub(super) struct Bodiless;
 
-/// What operations on something that is named, or with a body, may answer with.
+/// Responses of operations with a path parameter or a body.
 pub(super) struct Named;
 
-/// What operations whose parameters may be wrong, but name nothing, may answer with.
+/// Responses of operations with query parameters only.
 pub(super) struct BadRequest;
 
-/// What operations that need the engine or the log may answer with.
+/// Responses of operations that need the engine or the log.
 pub(super) struct Served;
 
 impl IntoResponses for Open {

@@ -1,4 +1,5 @@
-//! What keeps web pages from using a server of the machine that a browser runs on.
+//! Checks of `Host` and `Origin`, which keep web pages from using a server on the browser's
+//! machine.
 
 use std::net::IpAddr;
 
@@ -12,7 +13,7 @@ use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
 use super::{AppState, HttpOptions, error::ApiError};
 
-/// What pages of other origins may read of answers.
+/// Headers that pages of other origins may read.
 const EXPOSED: [HeaderName; 10] = [
     HeaderName::from_static("x-request-id"),
     HeaderName::from_static("x-stemma-continuation"),
@@ -59,7 +60,7 @@ pub(super) async fn check(State(state): State<AppState>, request: Request, next:
     next.run(request).await
 }
 
-/// What names no host comes from no browser.
+/// A request without a host does not come from a browser.
 fn host_is_fit(headers: &HeaderMap, uri: &Uri, hosts: &[String]) -> bool {
     let mut named = headers.get_all(header::HOST).iter();
     let authority = match (named.next(), named.next()) {

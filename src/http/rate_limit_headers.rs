@@ -1,4 +1,4 @@
-//! How much a key may still ask for, as headers.
+//! Rate limit headers: a key's remaining requests and tokens.
 
 use std::time::Duration;
 

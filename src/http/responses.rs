@@ -156,8 +156,8 @@ struct Ready {
     stream: bool,
 }
 
-/// Parses, checks, renders and tokenises, on a thread where that holds nobody up, and not for more
-/// requests at once than there are processors.
+/// Parses, validates, renders and tokenises a request on a blocking thread. At most as many
+/// requests are prepared at once as there are processors.
 pub(super) async fn prepared<T: Send + 'static>(
     state: &AppState,
     prepare: impl FnOnce(&AppState) -> Result<T, CreateError> + Send + 'static,
@@ -166,7 +166,7 @@ pub(super) async fn prepared<T: Send + 'static>(
     let worker = state.clone();
     let span = tracing::Span::current();
     let work = move || {
-        // Held until the work is done, even if nobody waits for it any more.
+        // Held until the work is done, even if the client has disconnected.
         let _permit = permit;
         span.in_scope(|| prepare(&worker))
     };
@@ -174,8 +174,8 @@ pub(super) async fn prepared<T: Send + 'static>(
     done.unwrap_or(Err(CreateError::ShuttingDown))
 }
 
-/// Does work that takes a processor or a disk, on a thread where that holds nobody up. A panic goes
-/// on as if it had happened here; there is nothing if the runtime stops.
+/// Runs CPU or disk work on a blocking thread. A panic is resumed here; `None` if the runtime
+/// stops.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {

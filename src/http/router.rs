@@ -53,7 +53,7 @@ fn api(state: &AppState) -> Router<AppState> {
         ))
 }
 
-/// What operators' tools ask for.
+/// Routes for operators' tools.
 fn metrics(state: &AppState) -> Router<AppState> {
     Router::new()
         .route("/metrics", get(metrics::metrics))

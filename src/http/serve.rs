@@ -21,12 +21,12 @@ use super::{AppState, Tls, router};
 /// Of the time to stop in, what is kept for telling clients the end.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// Serves, over TLS if so told, until `signal`. Then accepts nothing more, lets running turns go on within `grace`, ends
-/// those that are left so that each still gets its terminal event, and returns after `grace` at
-/// the latest.
+/// Serves, over TLS if configured, until `signal`. Then the server accepts no connections and lets
+/// running turns continue for `grace`. After `grace` it ends those that are left, each with its
+/// terminal event, and returns.
 ///
 /// # Errors
-/// When the listener fails.
+/// If the listener fails.
 pub async fn serve(
     listener: TcpListener,
     tls: Option<&Tls>,

@@ -1,4 +1,4 @@
-//! Which tools of a request were left out, told in a header.
+//! The header that names the tools that were left out of a request.
 
 use axum::{http::HeaderValue, response::Response};
 

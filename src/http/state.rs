@@ -1,4 +1,4 @@
-//! What the handlers share.
+//! State shared by all handlers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,17 +22,17 @@ pub struct HttpOptions {
     pub hosts: Option<Vec<String>>,
     /// Origins whose pages may call the server; `*` for all.
     pub cors_origins: Vec<String>,
-    /// What becomes of tools that this server does not have.
+    /// Handling of tools that this server does not have.
     pub unsupported_tools: UnsupportedTools,
-    /// Whether chat completions tell thoughts under a second name too.
+    /// Second name of reasoning in chat completions.
     pub reasoning_alias: ReasoningAlias,
-    /// A stream that is silent for this long sends a comment, so that nobody between takes it for
-    /// dead.
+    /// A stream that is idle for this long sends a comment, so that proxies keep the connection
+    /// open.
     pub keep_alive: Duration,
     /// A stream without an event for this long repeats `response.in_progress`, for clients that do
     /// not count comments.
     pub in_progress_repeat: Duration,
-    /// When a client that was turned away should try again.
+    /// `Retry-After` for rejected clients.
     pub retry_after: Duration,
 }
 
@@ -51,7 +51,7 @@ impl Default for HttpOptions {
     }
 }
 
-/// What the handlers share; clones are the same.
+/// State shared by all handlers; clones share it too.
 #[derive(Clone)]
 pub struct AppState {
     pub(super) service: Arc<Service>,

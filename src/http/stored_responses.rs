@@ -145,7 +145,7 @@ pub(super) async fn input_items(
     Ok(Json(page.of_items(items)?))
 }
 
-/// What cannot be an id is not the id of anything.
+/// Parses an id; an invalid id gets the answer of an unknown one.
 fn parse_id(id: IdPath) -> Result<ResponseId, ApiError> {
     let Path(id) = id.map_err(|_| ApiError::bad_path())?;
     id.parse().map_err(|_| ApiError::no_response())
@@ -171,7 +171,7 @@ fn refuse_replay(query: &[(String, String)]) -> Result<(), RequestError> {
     }
 }
 
-/// Does work that reads from the disk, where that holds nobody up.
+/// Runs work that reads from the disk on a blocking thread.
 pub(super) async fn read<T: Send + 'static>(
     state: &AppState,
     work: impl FnOnce(&Service) -> T + Send + 'static,

@@ -18,7 +18,7 @@ use tokio_rustls::{
     },
 };
 
-/// Where a certificate lies.
+/// Paths of a certificate and its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
     /// The chain, the server's own certificate first, in PEM.
@@ -27,12 +27,12 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
-/// Why a certificate cannot be used; names the file.
+/// The reason why a certificate cannot be used; names the file.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct TlsError(String);
 
-/// What a server proves its name with.
+/// The server's certificate and key.
 pub struct Tls {
     files: TlsFiles,
     provider: Arc<CryptoProvider>,

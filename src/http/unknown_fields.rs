@@ -1,4 +1,4 @@
-//! Request fields that nobody here knows: named in the log, once each.
+//! Unknown request fields, logged once each.
 
 use std::{
     collections::HashSet,

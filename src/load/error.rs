@@ -2,7 +2,7 @@
 
 use std::{fmt::Display, path::Path};
 
-/// Why a model could not be loaded; the text names the file and the tensor.
+/// A model that cannot be loaded; the text names the file and the tensor.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct LoadError(pub String);

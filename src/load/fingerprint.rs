@@ -1,4 +1,4 @@
-//! What tells one model's files from another's.
+//! Fingerprint of a model's files.
 
 use sha2::{Digest as _, Sha256};
 
@@ -22,7 +22,7 @@ pub(super) fn fingerprint(files: &ModelFiles) -> Result<[u8; 32], LoadError> {
         part(name);
         part(&format!("{:?}", tensors.info(name)));
         part(&format!("{:?}", tensors.quantization(name)));
-        // Nobody makes weights that collide on purpose: whoever can change them is trusted.
+        // Collisions on purpose are no concern: anyone who can change weights is trusted.
         part(&crc32c::crc32c(&tensors.bytes(name)?).to_string());
     }
     Ok(hasher.finalize().into())

@@ -29,7 +29,7 @@ pub struct Hub {
     pub token: Option<String>,
 }
 
-/// What is wanted of a hub: `organisation/name`, or `organisation/name/FILE.gguf` for one file.
+/// A request to a hub: `organisation/name`, or `organisation/name/FILE.gguf` for one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Wanted {
     repository: String,
@@ -113,7 +113,7 @@ impl Hub {
         Ok(wanted.within(&snapshot))
     }
 
-    /// What an earlier run downloaded, where the hub does not list the repository now.
+    /// Returns an earlier download if the hub does not list the repository now.
     fn downloaded_before(&self, wanted: &Wanted, error: &ApiError) -> Result<PathBuf, LoadError> {
         let repo = wanted.at(REVISION);
         let reference = self
@@ -213,7 +213,7 @@ fn select(wanted: &Wanted, files: &[String]) -> Result<Vec<String>, LoadError> {
     })
 }
 
-/// Whether a file, at the top of its repository, is one that loading a model reads.
+/// True if a file, at the top of its repository, is one that loading a model reads.
 fn is_needed(file: &str) -> bool {
     const NAMES: [&str; 7] = [
         "config.json",

@@ -45,7 +45,7 @@ impl MappedFile {
         })
     }
 
-    /// Where the file lies.
+    /// Returns the path of the file.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }

@@ -38,13 +38,13 @@ pub use tensor_type::{Block, BlockType, TensorType};
 
 /// A model's files, opened and checked, with nothing read into memory yet but metadata.
 pub struct ModelFiles {
-    /// Where the model came from: the folder or file.
+    /// The model's folder or file.
     pub path: PathBuf,
     /// `config.json`; for GGUF the same keys, made from the file's metadata.
     pub config: Map<String, Value>,
     /// `generation_config.json`, or empty.
     pub generation_config: Map<String, Value>,
-    /// Where the tokenizer comes from.
+    /// Source of the tokenizer.
     pub tokenizer: TokenizerSource,
     /// The Jinja source of the chat template, if the model has one.
     pub chat_template: Option<String>,
@@ -81,7 +81,7 @@ pub struct TensorInfo {
     /// Row-major shape, outermost dimension first: a linear layer is `[out, in]`. It counts
     /// elements, also where they are packed into blocks or words.
     pub shape: Vec<usize>,
-    /// How the elements are stored.
+    /// Type of the elements.
     pub encoding: TensorType,
 }
 
@@ -107,7 +107,7 @@ impl TensorInfo {
 pub trait Tensors: Send + Sync {
     /// All names, in file order.
     fn names(&self) -> Vec<&str>;
-    /// The description of one tensor, or `None` where there is none of that name.
+    /// Returns the description of a tensor; `None` if there is no tensor of that name.
     fn info(&self, name: &str) -> Option<&TensorInfo>;
     /// The stored bytes of one tensor, little-endian, in the layout its encoding names; a copy only
     /// where the file's rows or numbers are not in the form that Hugging Face's folders have.
@@ -120,11 +120,11 @@ pub trait Tensors: Send + Sync {
     /// # Errors
     /// Names the tensor and file when it is missing, is not numeric, or has another size.
     fn read_f32(&self, name: &str, out: &mut [f32]) -> Result<(), LoadError>;
-    /// How a matrix of [`Encoding::U32`] is packed; its scales and biases are tensors beside it,
-    /// called `.scales` and `.biases` instead of `.weight`.
+    /// Returns the packing of a matrix of [`TensorType::U32`]. Its scales and biases are separate
+    /// tensors, named `.scales` and `.biases` instead of `.weight`.
     fn quantization(&self, _name: &str) -> Option<MlxQuantization> {
         None
     }
-    /// What messages call a tensor: the file that holds it, and its name.
+    /// Returns a tensor's name for messages: the file that holds it, and its name.
     fn place(&self, name: &str) -> String;
 }

@@ -5,8 +5,8 @@ use std::thread;
 /// Below this many elements for each thread, starting one costs more than it saves.
 const ELEMENTS_PER_THREAD_MIN: usize = 1 << 16;
 
-/// Calls `work(first_element, part)` on contiguous parts of `out` that cover it, each a multiple of
-/// `unit` elements long (the last one excepted), from as many threads as are worth their start.
+/// Calls `work(first_element, part)` on contiguous parts that cover `out`, from several threads.
+/// Each part but the last is a multiple of `unit` elements long.
 pub(super) fn over_parts(
     out: &mut [f32],
     unit: usize,

@@ -8,12 +8,12 @@ use super::{
     hub::{Hub, Wanted},
 };
 
-/// Where models are looked for and downloaded to.
+/// Places to search for models, and the download directory.
 #[derive(Debug, Clone)]
 pub struct Sources {
     /// The cache folder of aliases.
     pub cache: PathBuf,
-    /// Where repositories come from.
+    /// Source of repositories.
     pub hub: Hub,
 }
 

@@ -173,8 +173,8 @@ fn read_header(file: &[u8]) -> Result<(Metadata, usize), LoadError> {
     Ok((metadata, size_of::<u64>() + header))
 }
 
-/// How elements of a type are read; `None` for integers and booleans, which buffers such as masks
-/// and counters have and weights have not.
+/// Returns the tensor type of a safetensors type. `None` for integers and booleans, which buffers
+/// such as masks have, and weights do not.
 fn encoding(dtype: Dtype) -> Result<Option<TensorType>, String> {
     Ok(match dtype {
         Dtype::F32 => Some(TensorType::F32),
@@ -242,7 +242,7 @@ impl Index {
     }
 }
 
-/// Whether a name stays within its folder.
+/// True if a name stays within its folder.
 fn is_plain_name(name: &str) -> bool {
     Path::new(name)
         .file_name()

@@ -1,10 +1,10 @@
-//! How tensors are stored, and decoding them to 32-bit floats.
+//! Tensor types, and decoding to 32-bit floats.
 
 use half::{bf16, f16, slice::HalfFloatSliceExt};
 
 use super::{gguf, parallel::over_parts};
 
-/// How a tensor is stored.
+/// The type of a tensor's elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TensorType {
     /// 32-bit floats.
@@ -35,7 +35,7 @@ pub enum BlockType {
     Q6K,
 }
 
-/// The unit of an encoding: so many elements in so many bytes.
+/// A block of a tensor type: its number of elements and of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Block {
     /// Elements of one unit.
@@ -63,7 +63,7 @@ impl TensorType {
 }
 
 impl TensorType {
-    /// Whether elements are plain floating-point numbers.
+    /// True if elements are plain floating-point numbers.
     pub(super) fn is_float(self) -> bool {
         matches!(self, Self::F32 | Self::F16 | Self::Bf16)
     }
@@ -89,8 +89,8 @@ impl BlockType {
     }
 }
 
-/// Decodes `bytes`, whole blocks of `encoding`, into `out`, which has exactly their elements, on
-/// all cores. Words of a packed tensor become the numbers they spell.
+/// Decodes `bytes`, whole blocks of a tensor type, into `out`, which has exactly their elements, on
+/// all cores. Words of a packed tensor become numbers.
 pub(super) fn decode(encoding: TensorType, bytes: &[u8], out: &mut [f32]) {
     let block = encoding.block();
     debug_assert_eq!(out.len() / block.elements * block.bytes, bytes.len());

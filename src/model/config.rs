@@ -15,7 +15,7 @@ const VOCABULARY_MAX: usize = 1 << 24;
 /// Largest number of tokens in a context.
 const CONTEXT_MAX: usize = 1 << 28;
 
-/// What a whole number counts, which bounds it.
+/// The quantity that a whole number counts, which bounds it.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Count {
     /// A layer's width, or a number of heads.
@@ -99,7 +99,7 @@ impl<'a> ConfigReader<'a> {
         value.ok_or_else(|| self.error(key, "is missing"))
     }
 
-    /// A whole number of at least 1, or `None` where there is none.
+    /// Reads a whole number of at least 1; `None` if the key is missing.
     pub(super) fn optional_size(
         &self,
         key: &str,
@@ -127,7 +127,7 @@ impl<'a> ConfigReader<'a> {
         self.required(key, self.optional_size(key, count)?)
     }
 
-    /// A finite number above 0, or `None` where there is none.
+    /// Reads a finite number above 0; `None` if the key is missing.
     pub(super) fn optional_positive(&self, key: &str) -> Result<Option<f32>, LoadError> {
         let Some(value) = self.value(key) else {
             return Ok(None);
@@ -160,7 +160,7 @@ impl<'a> ConfigReader<'a> {
         Ok(self.optional_flag(key)?.unwrap_or(false))
     }
 
-    /// A string, or `None` where there is none.
+    /// Reads a string; `None` if the key is missing.
     pub(super) fn optional_text(&self, key: &str) -> Result<Option<&'a str>, LoadError> {
         let Some(value) = self.value(key) else {
             return Ok(None);
@@ -175,7 +175,7 @@ impl<'a> ConfigReader<'a> {
         self.required(key, self.optional_text(key)?)
     }
 
-    /// A list of strings, or `None` where there is none.
+    /// Reads a list of strings; `None` if the key is missing.
     pub(super) fn optional_texts(&self, key: &str) -> Result<Option<Vec<&'a str>>, LoadError> {
         let Some(value) = self.value(key) else {
             return Ok(None);
@@ -188,7 +188,7 @@ impl<'a> ConfigReader<'a> {
             .ok_or_else(|| self.error(key, "is not a list of strings"))
     }
 
-    /// An object, or `None` where there is none.
+    /// Reads an object; `None` if the key is missing.
     pub(super) fn optional_section(&self, key: &str) -> Result<Option<Self>, LoadError> {
         let Some(value) = self.value(key) else {
             return Ok(None);

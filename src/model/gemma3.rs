@@ -12,7 +12,7 @@ use super::{
     spec::{Activation, DecoderSpec, PostNorms, Rope, RopeScaling, WeightNames},
 };
 
-/// What the reference implementation takes for keys that a file leaves out.
+/// Returns the reference implementation's defaults for keys that a file leaves out.
 fn defaults() -> Value {
     json!({
         "vocab_size": 262_208,
@@ -32,7 +32,7 @@ fn defaults() -> Value {
     })
 }
 
-/// Where the multimodal layouts keep the decoder, newest last.
+/// Tensor name prefixes of the decoder in multimodal layouts, newest last.
 const MULTIMODAL_PREFIXES: [(&str, &str); 2] = [
     ("language_model.model.", "language_model.lm_head"),
     ("model.language_model.", "lm_head"),

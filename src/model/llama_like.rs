@@ -1,4 +1,4 @@
-//! What the dense decoders have in common: Llama's shape, from which the others differ in a few
+//! Shared parts of dense decoders: Llama's architecture, from which the others differ in a few
 //! fields.
 
 use crate::load::{LoadError, ModelFiles};
@@ -53,7 +53,7 @@ pub(super) fn describe(
     })
 }
 
-/// What Llama calls its tensors.
+/// Returns Llama's tensor names.
 pub(super) fn names() -> WeightNames {
     WeightNames {
         decoder: "model.".into(),
@@ -103,8 +103,8 @@ impl Heads {
     }
 }
 
-/// Whether the output projection is the embedding matrix: as the configuration says, or, where it
-/// does not say, if the files hold no other.
+/// Checks if the output projection is the embedding matrix. The configuration says so, or else the
+/// files hold no other matrix.
 fn tied_embeddings(
     config: &ConfigReader<'_>,
     files: &ModelFiles,
@@ -131,8 +131,8 @@ pub(super) fn activation(
     }
 }
 
-/// Which layers have a sliding window, by `layer_types`, or by `by_index` where there is no such
-/// list.
+/// Returns the layers with a sliding window, by `layer_types`, or by `by_index` if that list is
+/// missing.
 pub(super) fn sliding_layers(
     config: &ConfigReader<'_>,
     layer_count: usize,

@@ -21,15 +21,15 @@ pub struct DecoderSpec {
     pub layers: Vec<LayerSpec>,
     /// All RMS norms.
     pub norm: NormSpec,
-    /// What the tensors are called.
+    /// Tensor names.
     pub names: WeightNames,
-    /// Whether the q, k and v projections have biases.
+    /// True if the q, k and v projections have biases.
     pub qkv_bias: bool,
-    /// Whether attention's output projection has a bias.
+    /// True if attention's output projection has a bias.
     pub output_bias: bool,
-    /// Whether the feed-forward projections have biases.
+    /// True if the feed-forward projections have biases.
     pub mlp_bias: bool,
-    /// Whether each query and key head is normalised.
+    /// True if each query and key head is normalised.
     pub qk_norm: bool,
     /// The feed-forward gate's non-linearity.
     pub activation: Activation,
@@ -41,7 +41,7 @@ pub struct DecoderSpec {
     pub attention_soft_cap: Option<f32>,
     /// `cap · tanh(x / cap)` on logits.
     pub logit_soft_cap: Option<f32>,
-    /// Whether the output projection is the embedding matrix.
+    /// True if the output projection is the embedding matrix.
     pub tied_embeddings: bool,
     /// Largest number of tokens of one sequence.
     pub context_length: usize,
@@ -50,7 +50,7 @@ pub struct DecoderSpec {
 /// Tensor names, as far as architectures differ in them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WeightNames {
-    /// What stands before `embed_tokens`, `layers.N` and `norm`, with the final dot.
+    /// Prefix of `embed_tokens`, `layers.N` and `norm`, with the final dot.
     pub decoder: String,
     /// The output projection, where it is not the embedding matrix.
     pub head: String,
@@ -70,7 +70,7 @@ pub struct PostNorms {
     pub feed_forward: &'static str,
 }
 
-/// What differs between layers.
+/// The fields that differ between layers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LayerSpec {
     /// Number of most recent tokens that attention sees (the query's own included); `None` sees all.
@@ -84,7 +84,7 @@ pub struct LayerSpec {
 pub struct Rope {
     /// Base of the frequencies.
     pub theta: f32,
-    /// How positions beyond the trained length are reached.
+    /// RoPE scaling beyond the trained context length.
     pub scaling: RopeScaling,
 }
 
@@ -116,7 +116,7 @@ pub enum RopeScaling {
 pub struct NormSpec {
     /// Added to the mean square.
     pub eps: f32,
-    /// Whether the stored weight `w` means a factor `1 + w` (Gemma).
+    /// True if the stored weight `w` means a factor `1 + w` (Gemma).
     pub unit_offset: bool,
 }
 

@@ -13,10 +13,10 @@ use super::syntax::{
 };
 use crate::conversation::OutputDelta;
 
-/// What stands around code.
+/// Marker of a code fence.
 pub const FENCE: &str = "```";
 
-/// What mostly stands before the object.
+/// Texts that may stand before the object.
 pub const LENIENT_OPENINGS: [&str; 3] = ["", "```json", FENCE];
 
 /// Reads such an answer. Nothing is certain before its end, so all of it is held while it can be one.
@@ -24,7 +24,7 @@ pub const LENIENT_OPENINGS: [&str; 3] = ["", "```json", FENCE];
 pub(super) struct BareJson {
     state: State,
     is_fenced: bool,
-    /// Where the object begins in what is held.
+    /// Position of the object in the pending text.
     start: usize,
     json: JsonScanner,
 }
@@ -118,7 +118,7 @@ impl CallParser for BareJson {
     }
 }
 
-/// What stands before the object.
+/// The text before the object.
 struct JsonStart {
     length: usize,
     is_fenced: bool,
@@ -135,7 +135,7 @@ fn opening(text: &str) -> Option<JsonStart> {
     })
 }
 
-/// Whether more text could make this an opening.
+/// True if more text could make this an opening.
 fn may_open(text: &str) -> bool {
     match text.strip_prefix(FENCE) {
         Some(inside) => after_language(inside).trim_start().is_empty(),
@@ -147,7 +147,7 @@ fn after_language(text: &str) -> &str {
     text.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// Whether an object, as far as it has come, begins as a call does, so that other JSON is not held.
+/// True if an object, as far as it has come, begins as a call does, so that other JSON is not held.
 fn may_be_call(object: &str) -> bool {
     let inside = object[1..].trim_start();
     ["\"name\"", "\"arguments\""]

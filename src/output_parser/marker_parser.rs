@@ -1,4 +1,4 @@
-//! Answers in which markers set off thoughts and calls from text.
+//! Parser of answers in which markers delimit reasoning and calls.
 
 use std::mem;
 
@@ -14,33 +14,33 @@ use super::{
 };
 use crate::conversation::OutputDelta;
 
-/// What begins calls, and what reads them from there.
+/// The markers that start calls, and the parser for each.
 #[derive(Default)]
 pub(super) struct Openers {
     /// The markers that begin calls.
     pub(super) markers: &'static [&'static str],
-    /// Makes the reader of what follows a marker; there is none without markers.
+    /// Makes the parser of the text behind a marker; `None` without markers.
     pub(super) behind: Option<MakeCalls>,
     /// Makes a reader where an answer begins with this character, which it reads as well.
     pub(super) at_start: Vec<(char, MakeCalls)>,
 }
 
 impl Openers {
-    /// Whether nothing begins calls.
+    /// True if nothing begins calls.
     pub(super) fn is_empty(&self) -> bool {
         self.markers.is_empty() && self.at_start.is_empty()
     }
 }
 
-/// Reads such an answer.
+/// Parses such an answer.
 ///
-/// White space beside a marker belongs to the marker. Thoughts begin outside of what is quoted in
-/// backticks, calls outside of thoughts.
+/// White space beside a marker belongs to the marker. Reasoning starts only outside of backticks,
+/// calls only outside of reasoning.
 pub(super) struct MarkerParser {
     thinking: Option<ReasoningMarkers>,
     openers: Openers,
     tools: Tools,
-    /// The markers that may come in text: the one that opens thoughts, if there are any, first.
+    /// Markers that may come in text; the one that opens reasoning, if any, is first.
     markers: Vec<&'static str>,
     held: PendingText,
     mode: Mode,
@@ -209,14 +209,14 @@ impl OutputParser for MarkerParser {
     }
 }
 
-/// What was said since the last marker, and the white space that may belong to the next.
+/// Text since the last marker, and white space that may belong to the next one.
 #[derive(Debug, Default)]
 struct Deltas {
     space: String,
-    /// Whether a marker stands before what comes.
+    /// True if a marker stands before what comes.
     is_behind_marker: bool,
     has_begun: bool,
-    /// Whether a backtick is open.
+    /// True if a backtick is open.
     is_quoting: bool,
 }
 

@@ -1,6 +1,6 @@
-//! How model families write tool calls and reasoning in their text, one file per family.
+//! Output parsers: read tool calls and reasoning from a model's text, one file for each family.
 //!
-//! docs/dialects.md has a table of the families, and of what is done with text that is almost a call.
+//! docs/tool-calls.md lists the families, and the handling of malformed calls.
 
 mod bare_json;
 mod family;
@@ -31,7 +31,7 @@ pub trait OutputParser: Send {
     /// Adds what was held back; there is no more text.
     fn finish(&mut self, pieces: &mut Vec<OutputDelta>);
 
-    /// Whether the next text would be thoughts.
+    /// True if the next text is reasoning.
     fn in_reasoning(&self) -> bool {
         false
     }

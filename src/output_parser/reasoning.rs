@@ -1,9 +1,9 @@
-//! How models mark their thoughts.
+//! Reasoning markers of models.
 
-/// The two markers around thoughts.
+/// The two markers around reasoning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReasoningMarkers {
-    /// Begins thoughts.
+    /// Opens reasoning.
     pub open: &'static str,
     /// Ends them.
     pub close: &'static str,
@@ -79,7 +79,7 @@ impl ReasoningMarkers {
         written.or_else(known).copied()
     }
 
-    /// Whether a prompt ends inside thoughts, as templates make it that open them for the model.
+    /// True if a prompt ends inside reasoning: some templates open it for the model.
     pub(super) fn is_open_after(&self, prompt: &str) -> bool {
         prompt.trim_end().ends_with(self.open)
     }

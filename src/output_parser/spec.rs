@@ -1,4 +1,4 @@
-//! What a model's chat template shows of how the model writes.
+//! The call format and reasoning markers of a model, detected from its chat template.
 
 use super::{
     CallTemplate, Family, OutputParser, Plain, ReasoningMarkers,
@@ -9,33 +9,34 @@ use super::{
 };
 use crate::{conversation::FunctionTool, template::ChatTemplate, tokenizer::Tokenizer};
 
-/// How a model writes calls and thoughts.
+/// A model's call format and reasoning markers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ParserSpec {
-    /// How it writes calls; `None` where that is not known.
+    /// Family of the call format; `None` if unknown.
     pub family: Option<Family>,
     /// The text around its calls, if it is a fixed one.
     pub wrapper: Option<CallTemplate>,
-    /// How it marks thoughts, if it has any.
+    /// Reasoning markers, if the model has any.
     pub thinking: Option<ReasoningMarkers>,
-    /// Whether its prompts show the tools that are offered: without that it cannot call any.
+    /// True if its prompts show the tools that are offered: without that it cannot call any.
     pub shows_tools: bool,
 }
 
-/// How one answer is to be read.
+/// Options for parsing one answer.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ParserOptions<'a> {
     /// The tools that may be called, under the names by which the model calls them. Without any, what
     /// looks like a call is text.
     pub tools: &'a [FunctionTool],
-    /// Whether the prompt ends inside thoughts: see [`Description::thinks_after`].
+    /// True if the prompt ends inside reasoning: see [`ParserSpec::opens_reasoning`].
     pub thinks: bool,
-    /// Whether a whole answer that is one JSON object of a name and arguments is a call, too.
+    /// True if a whole answer that is one JSON object of a name and arguments is a call, too.
     pub lenient: bool,
 }
 
 impl ParserSpec {
-    /// What a model's template and vocabulary show. Models without a template only continue text.
+    /// Detects the format from a model's template and vocabulary. Models without a template only
+    /// continue text.
     pub fn of(template: Option<&ChatTemplate>, tokenizer: &Tokenizer) -> Self {
         let Some(template) = template else {
             return Self::default();
@@ -58,7 +59,7 @@ impl ParserSpec {
         }
     }
 
-    /// Whether a prompt that ends so lets the answer begin inside thoughts.
+    /// True if an answer to this prompt starts inside reasoning.
     pub fn opens_reasoning(&self, prompt: &str) -> bool {
         self.thinking
             .is_some_and(|thinking| thinking.is_open_after(prompt))
@@ -73,14 +74,13 @@ impl ParserSpec {
         markers.iter().copied().find(begins)
     }
 
-    /// What may stand before calls that only their place tells.
+    /// Returns the texts that may stand before a call without a marker.
     pub fn openings(&self) -> Vec<&'static str> {
         let markers = self.family.map_or(&[][..], Family::markers);
         [""].iter().chain(markers).copied().collect()
     }
 
-    /// Spellings of the control tokens that a reader must see. All others are to be left out of the text
-    /// that it reads.
+    /// Returns the control tokens that the parser must see. All others are left out of its text.
     pub fn tokens(&self, has_tools: bool) -> Vec<&'static str> {
         let thinking = self.thinking.iter().flat_map(|thinking| thinking.tokens);
         // Messages of Harmony are what they are without tools, too.

@@ -11,12 +11,12 @@ pub struct StopStrings {
     held: String,
 }
 
-/// What a push brought.
+/// The result of a push.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Watched {
-    /// What may be shown.
+    /// Text that cannot be part of a stop string.
     pub text: String,
-    /// Whether a stop text was found; nothing after it is shown.
+    /// True if a stop text was found; nothing after it is shown.
     pub stopped: bool,
 }
 
@@ -48,7 +48,7 @@ impl StopStrings {
         }
     }
 
-    /// What was held back; there is no more text.
+    /// Returns the pending text at the end.
     pub fn finish(&mut self) -> String {
         std::mem::take(&mut self.held)
     }
@@ -66,7 +66,7 @@ mod tests {
 
     use super::*;
 
-    /// What is shown of `text` when it comes in these chunks, and whether it was stopped.
+    /// Returns the text that is shown for these chunks, and whether a stop string ended it.
     fn shown(stops: &[&str], chunks: &[&str]) -> (String, bool) {
         let mut watch = StopStrings::new(stops.iter().map(|s| (*s).to_owned()).collect());
         let mut all = String::new();

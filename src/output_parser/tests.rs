@@ -1,4 +1,5 @@
-//! What the tests of all families share: an answer is read at every split of its text, and cut everywhere.
+//! Shared tests of all families: each answer is parsed at every split of its text, and cut
+//! everywhere.
 
 use proptest::prelude::*;
 use serde_json::json;

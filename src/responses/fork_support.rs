@@ -1,4 +1,4 @@
-//! Which families of real chat templates allow forks: docs/engine.md says so, and this checks it.
+//! Checks which real chat templates allow forks, against the table in docs/engine.md.
 
 use std::{fmt::Write as _, path::PathBuf, sync::Arc};
 
@@ -115,7 +115,7 @@ fn the_documents_say_which_templates_allow_forks() {
     );
 }
 
-/// What is added to the tokens of a first turn that was answered so, if they can be continued.
+/// Returns what is added to the tokens of a first turn with this answer, if they can be continued.
 fn continued(
     template: &ChatTemplate,
     answer: &str,
@@ -142,7 +142,7 @@ fn continued(
     added(parent, &render(template, &both), &texts(ends))
 }
 
-/// How the result of a call is continued.
+/// Returns how the result of a call is continued.
 fn after_call(template: &ChatTemplate, ends: &[&str]) -> &'static str {
     if !template.mentions("tools") {
         return "no tools";

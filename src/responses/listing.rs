@@ -1,4 +1,4 @@
-//! What operators see of everybody's responses.
+//! Listing of all owners' responses, for operators.
 
 use super::prepare::parent;
 use crate::{

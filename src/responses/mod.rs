@@ -34,7 +34,7 @@ use crate::{
     translate::RequestError,
 };
 
-/// What all operations share.
+/// The service: state shared by all operations.
 pub struct Service {
     models: Models,
     log: SessionLog,
@@ -47,7 +47,7 @@ pub struct Service {
     snapshots: Option<Snapshots>,
 }
 
-/// Why a turn did not begin.
+/// The reason why a turn was not started.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
     /// The request cannot be answered as it stands.
@@ -93,7 +93,7 @@ impl Service {
         &self.models
     }
 
-    /// How continuations got their prompts since the start.
+    /// Returns counts of continuations by state since the start.
     pub fn continuation_counts(&self) -> &ContinuationCounts {
         &self.continuation_counts
     }

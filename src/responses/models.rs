@@ -19,9 +19,9 @@ use crate::{
 
 /// One loaded model, with all that a turn on it needs.
 pub struct ServedModel {
-    /// What requests call it.
+    /// Id of the model in requests.
     pub id: String,
-    /// When it was loaded.
+    /// Time when the model was loaded.
     pub created_at: Timestamp,
     /// Runs it.
     pub engine: EngineHandle,
@@ -31,9 +31,9 @@ pub struct ServedModel {
     pub tokenizer: Tokenizer,
     /// Its chat template; base models have none.
     pub template: Option<Arc<ChatTemplate>>,
-    /// How it writes calls and thoughts.
+    /// The model's call format and reasoning markers.
     pub dialect: ParserSpec,
-    /// Whether a whole answer that is one call as JSON is read as that call, without any marker.
+    /// True if a whole answer that is one call as JSON is read as that call, without any marker.
     pub lenient_tool_calls: bool,
     /// Arguments of the template where a request has none.
     pub template_args: Map<String, Value>,
@@ -49,8 +49,8 @@ pub struct ServedModel {
     pub longest_token_bytes: usize,
 }
 
-/// Length of the tokenizer's longest token: a text has at least its own length divided by this many
-/// tokens, so a text that is far too long can be refused without being tokenised.
+/// Returns the length of the tokenizer's longest token. A text has at least its length divided by
+/// this many tokens, so a far too long text is rejected without tokenising it.
 pub fn longest_token_bytes(tokenizer: &Tokenizer) -> usize {
     let ids = 0..TokenId::try_from(tokenizer.vocab_size()).unwrap_or(TokenId::MAX);
     let bytes = |id: TokenId| tokenizer.token_text(id).len();
@@ -63,10 +63,10 @@ pub struct Models {
 }
 
 impl Models {
-    /// A registry of these models.
+    /// Builds a registry of these models.
     ///
     /// # Errors
-    /// When there is none, or two share an id.
+    /// If there are no models, or two share an id.
     pub fn new(models: Vec<ServedModel>) -> Result<Self, String> {
         if models.is_empty() {
             return Err("no model is loaded".to_owned());
@@ -85,10 +85,10 @@ impl Models {
         self.models.iter()
     }
 
-    /// The model of this id.
+    /// Returns the model of this id.
     ///
     /// # Errors
-    /// When there is none.
+    /// If there is no such model.
     pub fn get(&self, id: &str) -> Result<&Arc<ServedModel>, RequestError> {
         self.models
             .iter()

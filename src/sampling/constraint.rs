@@ -1,4 +1,4 @@
-//! What tells the sampler which tokens may come next.
+//! Constraints: token masks for the sampler.
 
 use std::{
     fmt::Debug,
@@ -13,11 +13,11 @@ use crate::id::TokenId;
 /// Finding that out may take a while, and must not take it on the caller's thread: as with a future,
 /// who polls too early is woken when it is time.
 pub trait Constraint: Send + Debug {
-    /// The tokens that may come next, from the last one [taken](Self::poll_take) on, or from the
-    /// beginning, where the sequence may have `left` more tokens, at least one.
+    /// Returns the token mask after the last [accepted](Self::poll_accept) token, or at the start.
+    /// The sequence may have `left` more tokens, at least one.
     ///
     /// # Errors
-    /// When that cannot be found out, or no token may follow; the sequence cannot go on.
+    /// If the mask cannot be computed, or no token may follow; the sequence then ends.
     fn poll_mask(
         &mut self,
         left: usize,
@@ -43,7 +43,7 @@ pub enum TokenMask<'a> {
     Only(&'a TokenBitmask),
 }
 
-/// Why a constrained sequence cannot go on; the text is for the operator.
+/// The reason why a constrained sequence ends; the text is for the operator.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ConstraintError(pub String);
@@ -71,7 +71,7 @@ impl TokenBitmask {
         Self { words }
     }
 
-    /// Whether a token is in the set.
+    /// True if a token is in the set.
     #[must_use]
     pub fn contains(&self, token: TokenId) -> bool {
         let word = self.words.get(token as usize / 32).copied().unwrap_or(0);

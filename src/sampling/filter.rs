@@ -1,4 +1,4 @@
-//! What drops unlikely tokens: top-k, top-p and min-p.
+//! Filters of unlikely tokens: top-k, top-p and min-p.
 
 use std::cmp::Ordering;
 
@@ -8,7 +8,7 @@ use crate::id::TokenId;
 /// A token that may be drawn.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Candidate {
-    /// Which token.
+    /// The token.
     pub(super) id: TokenId,
     /// Its weight; the likeliest token's is 1.
     pub(super) weight: f32,
@@ -25,7 +25,7 @@ impl Candidate {
     }
 }
 
-/// How many candidates are ranked first; most nuclei are smaller.
+/// Number of candidates to rank first; most nuclei are smaller.
 const FIRST_RANKED: usize = 64;
 
 impl Workspace {
@@ -57,8 +57,8 @@ impl Workspace {
 
     /// Makes candidates of the `count` tokens with the largest weights.
     ///
-    /// Collects all that exceed the bar, and when there are many, drops all but the best `count`
-    /// and raises the bar to the least of them: a later token must exceed it, because of equals
+    /// Collects all tokens above the bar. If there are many, drops all but the best `count` and
+    /// raises the bar to the least of them. A later token must exceed the bar, because among equals
     /// the lowest id wins.
     fn select_top_k(&mut self, count: usize) {
         let room = (4 * count).max(1024);
@@ -89,10 +89,10 @@ impl Workspace {
             .extend(tokens.filter(|candidate| candidate.weight >= least));
     }
 
-    /// Keeps the smallest set of likeliest candidates whose weights reach `wanted`, best first, at
-    /// least one candidate (Holtzman et al., "The Curious Case of Neural Text Degeneration", 2020).
+    /// Keeps the smallest set of most likely candidates whose weights reach `wanted`, best first,
+    /// at least one. Source: Holtzman et al., "The Curious Case of Neural Text Degeneration", 2020.
     ///
-    /// Ranks a few, then more and more, because the set is small in most steps.
+    /// Ranks a few candidates, then more and more, because the set is small in most steps.
     fn keep_top_p(&mut self, wanted: f64) {
         let (mut reached, mut ranked) = (0.0, 0);
         while ranked < self.candidates.len() {

@@ -1,10 +1,10 @@
-//! How a caller wants tokens chosen.
+//! Sampling parameters of a job.
 
 use std::sync::Arc;
 
 use crate::id::TokenId;
 
-/// How the next token is chosen. All values are in range: `translate` checked them.
+/// Sampling parameters. All values are in range: `translate` checked them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SamplingParams {
     /// 0 is greedy.
@@ -25,7 +25,7 @@ pub struct SamplingParams {
     pub logit_bias: Arc<[(TokenId, f32)]>,
     /// With a token's position, decides every random number.
     pub seed: u64,
-    /// Whether log probabilities are reported, and of how many of the likeliest tokens, at most 20.
+    /// Number of top log probabilities to report, at most 20; `None` reports no log probabilities.
     pub logprobs: Option<u8>,
 }
 

@@ -1,4 +1,4 @@
-//! Which tokens a sequence has seen, for the penalties.
+//! Tokens that a sequence has seen, for the penalties.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use crate::id::TokenId;
 /// Tokens seen so far. Empty as long as nothing is penalised.
 #[derive(Debug)]
 pub(super) struct Penalties {
-    /// How often each token stands in the answer; 0 for those of the prompt only.
+    /// Count of each token in the answer; 0 for tokens of the prompt only.
     generated: HashMap<TokenId, u32>,
     wanted: bool,
 }

@@ -13,13 +13,13 @@ use crate::id::TokenId;
 /// A chosen token.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sampled {
-    /// Which token.
+    /// The token.
     pub id: TokenId,
-    /// How likely it was, if that is asked for.
+    /// Log probabilities, if the job asked for them.
     pub logprobs: Option<Logprobs>,
 }
 
-/// How likely a token was under the model, before penalties, bias, temperature and filters.
+/// Log probabilities under the model, before penalties, bias, temperature and filters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Logprobs {
     /// Natural logarithm of its probability.

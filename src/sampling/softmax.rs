@@ -1,8 +1,8 @@
-//! The arithmetic of softmax over a whole vocabulary, written so that compilers vectorise it.
+//! Softmax over a whole vocabulary, written so that compilers vectorise it.
 //!
-//! Sums and maxima run over separate lanes in a fixed order, and the exponential uses nothing but
-//! IEEE additions and multiplications, so results are the same on every platform, which neither
-//! the system's `expf` nor a sum in whatever order the machine likes would give.
+//! Sums and maxima run over separate lanes in a fixed order. The exponential uses only IEEE
+//! additions and multiplications. So results are the same on every platform, unlike with the
+//! system's `expf` or a sum in an unspecified order.
 
 use super::SamplingError;
 

@@ -14,7 +14,7 @@ pub struct Workspace {
     /// Of each token its logit, and after [`Workspace::exponentiate`] its weight: its probability
     /// divided by the likeliest token's.
     pub(super) values: Vec<f32>,
-    /// What the filters have left.
+    /// Candidates that passed the filters.
     pub(super) candidates: Vec<Candidate>,
 }
 

@@ -1,9 +1,9 @@
 //! The Jinja environment, made to behave as the one of `transformers`.
 //!
-//! What no known template needs stays as minijinja has it: comparisons between unlike types are
-//! false instead of errors, `%` does not format texts, macros have no `varargs` and `kwargs`, a
-//! method that is not called is no attribute (`x.items` is the entry `items`), adding to a `safe`
-//! text escapes nothing, and filters for web pages (`urlize`, `wordwrap`, `xmlattr` …) are missing.
+//! Features that no known template needs stay as in minijinja. Comparisons between unlike types are
+//! false instead of errors, and `%` does not format strings. Macros have no `varargs` and `kwargs`.
+//! A method that is not called is no attribute (`x.items` is the entry `items`). Adding to a `safe`
+//! string escapes nothing. Filters for web pages (`urlize`, `wordwrap`, `xmlattr` …) are missing.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ use super::{filters, json, methods, repr::str_of};
 /// Name of the one template in the environment.
 pub(super) const CHAT: &str = "chat";
 
-/// Name of the variable with the sentinels; no template can spell it.
+/// Name of the variable with the sentinels; no template can write it.
 pub(super) const SENTINELS: &str = "control token sentinels";
 
 /// The template's own refusal, as the cause of a rendering error.

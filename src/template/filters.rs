@@ -116,8 +116,8 @@ fn is_sequence(value: &Value) -> bool {
     }
 }
 
-/// What a loop goes over, or lists: minijinja takes `None` for an empty list, Python refuses it.
-/// A generator becomes a list, so that the loop knows its length.
+/// Returns the sequence that a loop runs over. minijinja takes `None` for an empty list, Python
+/// refuses it. A generator becomes a list, so that the loop knows its length.
 fn looped(value: &Value) -> Result<Value, Error> {
     if value.is_none() {
         return Err(Error::new(

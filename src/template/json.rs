@@ -36,7 +36,7 @@ pub(super) fn tojson(
     Ok(Value::from(writer.out))
 }
 
-/// What one level of nesting adds to a line; `None` for all on one line.
+/// Returns the indentation of one level; `None` for output on one line.
 fn indentation(indent: &Value) -> Result<Option<String>, Error> {
     if indent.is_none() {
         return Ok(None);

@@ -28,7 +28,7 @@ pub(super) enum ChatMessage<'a> {
 pub(super) struct AssistantMessage<'a> {
     /// The answer; empty where the turn consists of calls.
     pub(super) content: String,
-    /// The thoughts, if there were any.
+    /// The reasoning, if any.
     pub(super) reasoning: Option<String>,
     /// The calls, in order.
     pub(super) calls: Vec<ChatCall<'a>>,
@@ -87,12 +87,12 @@ pub(super) struct ToolMessage<'a> {
 /// Separates texts that become one message: the instructions and a system item, or two answers.
 const BETWEEN_TEXTS: &str = "\n\n";
 
-/// Turns a conversation into messages.
+/// Converts a conversation to chat messages.
 ///
-/// The instructions and the system items that lead the conversation form one system message, since
-/// most templates know only one; a later system item stays where it is. Adjacent items of the model
-/// form one assistant message. What the model is told about calling stands at the end of the first
-/// system message, else of the last one of the user, else leads.
+/// The instructions and the leading system items form one system message, because most templates
+/// know only one. A later system item stays in place. Adjacent items of the model form one
+/// assistant message. The instruction to call stands at the end of the first system message, else
+/// of the last user message, else first.
 pub(super) fn chat_messages<'a>(head: &Preamble, items: &'a [Item]) -> Vec<ChatMessage<'a>> {
     let instructions = head.instructions.iter().filter(|text| !text.is_empty());
     let mut messages: Vec<ChatMessage<'a>> =

@@ -34,18 +34,18 @@ use self::{
     variables::Variables,
 };
 
-/// What is to be rendered.
+/// The input of a rendering.
 #[derive(Debug, Clone, Copy)]
 pub struct Rendering<'a> {
-    /// What leads the prompt.
+    /// The preamble of the prompt.
     pub head: &'a Preamble,
     /// The conversation, oldest item first.
     pub items: &'a [Item],
-    /// Whether the prompt ends by opening the assistant's turn.
+    /// True if the prompt ends by opening the assistant's turn.
     pub add_generation_prompt: bool,
 }
 
-/// Why a conversation has no prompt.
+/// The reason why a conversation cannot be rendered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
     /// The template itself refuses the conversation; the text is its `raise_exception` message.
@@ -67,11 +67,11 @@ pub struct ChatTemplate {
 impl ChatTemplate {
     /// Compiles a template's source.
     ///
-    /// `special` becomes the variables `bos_token`, `eos_token` and so on. Text of users that spells
-    /// one of `control_spellings` will be rendered as [`PromptPiece::Literal`].
+    /// `special` becomes the variables `bos_token`, `eos_token` and so on. User text that equals
+    /// one of the control token texts is rendered as [`PromptSegment::UserText`].
     ///
     /// # Errors
-    /// [`TemplateError::Broken`] where the source is no valid template.
+    /// [`TemplateError::Broken`] if the source is no valid template.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "taken as the tokenizer gives it"
@@ -141,7 +141,7 @@ impl ChatTemplate {
         &self.source
     }
 
-    /// Whether a prompt shows the tools that are offered. Where that cannot be tried, the source's
+    /// True if a prompt shows the tools that are offered. Where that cannot be tried, the source's
     /// mentioning `tools` counts.
     pub fn shows_tools(&self) -> bool {
         let name = "stemma_shows_this_tool";
@@ -174,12 +174,12 @@ impl ChatTemplate {
         }
     }
 
-    /// Whether this variable of the template's is none that a template argument sets.
+    /// True if template arguments may not set this variable.
     pub fn is_reserved(variable: &str) -> bool {
         variables::RESERVED.contains(&variable)
     }
 
-    /// Whether the template's source has this word, such as `tools` or `enable_thinking`: a template
+    /// True if the template's source has this word, such as `tools` or `enable_thinking`: a template
     /// without it ignores that variable or key.
     pub fn mentions(&self, word: &str) -> bool {
         preprocess::mentions(&self.source, word)

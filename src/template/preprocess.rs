@@ -1,4 +1,4 @@
-//! What a template's source says, and the few rewrites it needs before it is compiled.
+//! Analysis of a template's source, and the few rewrites that it needs before it is compiled.
 
 /// The filter that every loop's iterable goes through.
 pub(super) const LOOP_FILTER: &str = "__iterable";
@@ -39,7 +39,7 @@ fn block_length(text: &str) -> usize {
     end.map_or(text.len(), |end| end + 2)
 }
 
-/// What is between the delimiters of a tag, without white space.
+/// Returns the content of a tag, without delimiters and white space.
 fn statement(tag: &str) -> Option<&str> {
     let inside = tag.strip_prefix("{%")?.trim_end_matches("%}");
     Some(inside.trim_matches(|c: char| c.is_whitespace() || c == '-' || c == '+'))
@@ -98,7 +98,7 @@ fn refusing_none(tag: &str) -> Option<String> {
     ))
 }
 
-/// Whether the source has `word` as a whole word.
+/// True if the source has `word` as a whole word.
 pub(super) fn mentions(source: &str, word: &str) -> bool {
     let part_of_word = |c: char| c.is_alphanumeric() || c == '_';
     source.match_indices(word).any(|(start, _)| {
@@ -107,7 +107,7 @@ pub(super) fn mentions(source: &str, word: &str) -> bool {
     })
 }
 
-/// Whether the template refuses call ids that do not have nine characters, as Mistral's do.
+/// True if the template refuses call ids that do not have nine characters, as Mistral's do.
 pub(super) fn wants_short_call_ids(source: &str) -> bool {
     source.contains("length != 9")
 }
@@ -124,7 +124,7 @@ const LOOK_UPS: [&str; 8] = [
     "removesuffix",
 ];
 
-/// Whether the template looks for this spelling inside values, as in `'</think>' in content`.
+/// True if the template searches values for this text, as in `'</think>' in content`.
 pub(super) fn parses(source: &str, spelling: &str) -> bool {
     ['\'', '"'].iter().any(|quote| {
         let quoted = format!("{quote}{spelling}{quote}");
@@ -136,7 +136,7 @@ pub(super) fn parses(source: &str, spelling: &str) -> bool {
     })
 }
 
-/// Whether a text ends with the start of a call of one of the methods.
+/// True if a text ends with the start of a call of one of the methods.
 fn opens_look_up(text: &str) -> bool {
     let name = text
         .strip_suffix('(')

@@ -1,4 +1,4 @@
-//! Whether a prompt shows what the model thought in earlier turns.
+//! Reasoning of earlier turns: kept in prompts or dropped.
 
 use serde_json::{Map, Value};
 
@@ -9,13 +9,13 @@ pub const ARGUMENT: &str = "preserve_thinking";
 
 const MARKERS: (&str, &str) = ("<think>", "</think>");
 
-/// Whether thoughts of earlier turns are kept, which they are unless an argument says otherwise.
+/// True if reasoning of earlier turns is kept; the default.
 pub(super) fn are_kept(template_args: &Map<String, Value>) -> bool {
     template_args.get(ARGUMENT) != Some(&Value::Bool(false))
 }
 
-/// Drops the thoughts of all turns before the user's last message: those that stand by themselves and
-/// those within an answer.
+/// Drops the reasoning of all turns before the last user message: separate reasoning, and reasoning
+/// within an answer.
 pub(super) fn drop_earlier(messages: &mut [ChatMessage<'_>]) {
     let last = messages
         .iter()
@@ -28,7 +28,7 @@ pub(super) fn drop_earlier(messages: &mut [ChatMessage<'_>]) {
     }
 }
 
-/// A text without its thoughts. One that was opened by the prompt has an end only.
+/// Returns a text without its reasoning. Reasoning that the prompt opened has an end marker only.
 fn without(text: &str) -> String {
     let (open, close) = MARKERS;
     let mut rest = text;

@@ -9,7 +9,7 @@ use minijinja::{
 
 use super::{environment::SENTINELS, sentinel::Sentinels};
 
-/// How deep a value may nest to be written; request bodies nest less.
+/// Deepest nesting of a value that is written; request bodies nest less.
 pub(super) const DEPTH_MAX: usize = 256;
 
 /// Python's `str` of a value.

@@ -1,9 +1,10 @@
-//! Control tokens that users spell stay text.
+//! Escapes control token texts in user values, so that they stay text.
 //!
-//! Before rendering, each character of such a spelling inside a value is replaced by a private-use
-//! character, its sentinel. Sentinels are no whitespace, have no case and pass through slices, so
+//! Before rendering, each character of such a text inside a value is replaced by a private-use
+//! character, its sentinel. Sentinels are no white space, have no case, and pass through slices. So
 //! they reach the rendered text wherever the template puts the value, and lengths stay right. After
-//! rendering they become the characters again, and each spelling that has one of them is a literal.
+//! rendering they become the characters again, and each control token text with a sentinel is user
+//! text.
 
 mod fragments;
 
@@ -21,21 +22,22 @@ use self::fragments::Fragments;
 /// The private-use planes, without the two noncharacters at the end of each.
 const PRIVATE_USE: [Range<u32>; 2] = [0xF_0000..0xF_FFFE, 0x10_0000..0x10_FFFE];
 
-/// The spellings of a model's control tokens, ready to be searched for.
+/// The texts of a model's control tokens, prepared for search.
 pub(super) struct ControlTokenTexts {
     matcher: AhoCorasick,
-    /// Ends and starts of spellings: two values, or a value and the template, could join to one.
+    /// Ends and starts of control token texts: two values, or a value and the template, could join
+    /// to one.
     fragments: Fragments,
-    /// Which spellings the template itself looks for in what the model said.
+    /// True for each text that the template itself searches for in the model's output.
     parsed: Vec<bool>,
-    /// The characters of the spellings; a sentinel is an index into it above a base.
+    /// The characters of the texts; a sentinel is an index into it above a base.
     alphabet: Arc<[char]>,
     /// Private-use characters in the template.
     taken: BTreeSet<u32>,
 }
 
 impl ControlTokenTexts {
-    /// Prepares the spellings for one template.
+    /// Prepares the texts for one template.
     pub(super) fn new(
         spellings: &[String],
         template: &str,
@@ -110,7 +112,7 @@ fn private_use(text: &str) -> impl Iterator<Item = u32> + '_ {
         .filter(|c| PRIVATE_USE.iter().any(|plane| plane.contains(c)))
 }
 
-/// Which character stands for which, for one rendering.
+/// The mapping of sentinels to characters, for one rendering.
 #[derive(Debug, Clone)]
 pub(super) struct Sentinels {
     base: u32,
@@ -118,7 +120,7 @@ pub(super) struct Sentinels {
 }
 
 impl Sentinels {
-    /// What a sentinel stands for; `None` for any other character.
+    /// Returns the character of a sentinel; `None` for any other character.
     pub(super) fn reveal(&self, sentinel: char) -> Option<char> {
         let index = u32::from(sentinel).checked_sub(self.base)?;
         self.alphabet.get(usize::try_from(index).ok()?).copied()
@@ -149,7 +151,7 @@ impl Object for Sentinels {
     }
 }
 
-/// Hides spellings in the values of one rendering, and finds them again in its text.
+/// Escapes control token texts in the values of one rendering, and finds them again in its output.
 pub(super) struct EscapedValues<'a> {
     spellings: &'a ControlTokenTexts,
     sentinels: Sentinels,
@@ -161,7 +163,7 @@ impl EscapedValues<'_> {
         &self.sentinels
     }
 
-    /// A value's text with every control spelling hidden.
+    /// Returns a value's text with every control token text escaped.
     pub(super) fn hide<'t>(&self, text: &'t str) -> Cow<'t, str> {
         self.hide_unless(text, |_| false)
     }

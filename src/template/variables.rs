@@ -22,14 +22,14 @@ use super::{
 /// Length of the call ids of templates that insist on one.
 const SHORT_CALL_ID: usize = 9;
 
-/// What the variables are made from, besides the messages and the time.
+/// The inputs of the variables, besides the messages and the time.
 pub(super) struct Variables<'a> {
     pub(super) rendering: &'a Rendering<'a>,
     pub(super) special: &'a SpecialTokens,
     pub(super) disguise: &'a EscapedValues<'a>,
-    /// Whether call ids must have nine characters.
+    /// True if call ids must have nine characters.
     pub(super) short_ids: bool,
-    /// Whether arguments of calls are objects, where they can be; texts otherwise.
+    /// True if arguments of calls are objects, where they can be; texts otherwise.
     pub(super) arguments_as_objects: bool,
 }
 
@@ -93,7 +93,7 @@ impl Variables<'_> {
         Value::from_pairs([("role", role.into()), ("content", self.text(text))])
     }
 
-    /// Templates know thoughts by three names.
+    /// Templates know reasoning by three names.
     fn assistant(&self, message: &AssistantMessage<'_>) -> Value {
         let answer = |text: &str| Value::from(self.disguise.hide_in_answer(text));
         let mut fields = vec![

@@ -26,7 +26,7 @@ pub(super) struct AddedToken {
     /// Looked for in the normalised text instead of the text as it came.
     #[serde(default)]
     pub(super) normalized: bool,
-    /// How a normalised text spells it.
+    /// The token's text after normalisation.
     #[serde(skip)]
     pub(super) normalized_form: String,
     /// Never shown in a decoded text.
@@ -49,11 +49,11 @@ impl AddedToken {
         }
     }
 
-    /// Whether the token structures a prompt, so that no user's text may spell it.
+    /// True if the token structures a prompt, so that no user text may produce it.
     ///
-    /// Special tokens do. So do some that model files list as ordinary, which only their brackets
-    /// give away: `<tool_call>` of Qwen, `<｜User｜>` of DeepSeek, `[TOOL_CALLS]` of Mistral. Empty
-    /// brackets are code.
+    /// Special tokens do. So do some tokens that model files list as ordinary ones and that only
+    /// their brackets give away: `<tool_call>` of Qwen, `<｜User｜>` of DeepSeek, `[TOOL_CALLS]` of
+    /// Mistral. Empty brackets are code.
     pub(super) fn is_control(&self) -> bool {
         let bracketed = |open: char, close: char| {
             let inner = self.content.strip_prefix(open);
@@ -156,7 +156,7 @@ struct Finder {
 }
 
 impl Finder {
-    /// `form` is how the searched texts spell a token.
+    /// Builds a search; `form` returns a token's text in the searched texts.
     fn new(
         tokens: Vec<AddedToken>,
         form: impl Fn(&AddedToken) -> &String,

@@ -1,13 +1,13 @@
-//! How a model spells the bytes of its tokens.
+//! Decoding of token texts to bytes.
 
 use serde_json::Value;
 
 use super::TokenizerError;
 
-/// How SentencePiece writes a space.
+/// SentencePiece's mark for a space.
 pub(super) const SPACE: &str = "\u{2581}";
 
-/// The way from a token's spelling to its bytes.
+/// Decodes token texts to bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ByteDecoder {
     /// Each character stands for one byte, after GPT-2.
@@ -79,7 +79,7 @@ impl ByteDecoder {
         Ok(())
     }
 
-    /// The bytes of a token of the model, from its spelling.
+    /// Returns the bytes of a token of the model.
     pub(super) fn model_token(&self, spelling: &str) -> Vec<u8> {
         if self.byte_level {
             let bytes: Option<Vec<u8>> = spelling.chars().map(byte_of).collect();
@@ -88,7 +88,7 @@ impl ByteDecoder {
         self.plain_token(spelling)
     }
 
-    /// The bytes of an added token, which a byte-level model spells as it is.
+    /// Returns the bytes of an added token; byte-level models store its plain text.
     pub(super) fn added_token(&self, spelling: &str) -> Vec<u8> {
         if self.byte_level {
             spelling.as_bytes().to_vec()
@@ -109,7 +109,7 @@ impl ByteDecoder {
     }
 }
 
-/// The byte that a spelling such as `<0x0A>` stands for.
+/// Returns the byte of a text such as `<0x0A>`.
 pub(super) fn byte_token(spelling: &str) -> Option<u8> {
     let digits = spelling.strip_prefix("<0x")?.strip_suffix('>')?;
     let is_byte = digits.len() == 2 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());

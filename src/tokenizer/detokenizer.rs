@@ -32,7 +32,7 @@ impl Detokenizer {
         }
     }
 
-    /// The same, but with these control tokens written as they are spelled.
+    /// Also writes these control tokens, as their token texts.
     #[must_use]
     pub fn showing(self, shown: Arc<[TokenId]>) -> Self {
         Self { shown, ..self }
@@ -64,7 +64,7 @@ impl Detokenizer {
         self.take_whole()
     }
 
-    /// What is left at the end of a text: U+FFFD for a character that never became whole.
+    /// Returns the rest at the end of a text: U+FFFD for an incomplete character.
     pub fn finish(&mut self) -> String {
         let rest = String::from_utf8_lossy(&self.pending).into_owned();
         self.pending.clear();

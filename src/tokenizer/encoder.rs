@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{id::TokenId, limits::TOKENIZER_PART_BYTES_MAX};
 
-/// What splits a word into tokens.
+/// The model that splits a word into tokens.
 pub(super) enum Model {
     /// One of the `tokenizers` library's.
     Library(Box<ModelWrapper>),
@@ -43,11 +43,11 @@ pub(super) struct Encoder {
 const STRANGE_TEXT: &str = "\u{1}\u{378}\u{10FFFD}";
 
 impl Encoder {
-    /// `forbidden` are tokens that plain text must not become even where the model would merge
-    /// letters into them.
+    /// Builds an encoder. Plain text never becomes one of the `forbidden` tokens, even if the model
+    /// would merge characters to it.
     ///
     /// # Errors
-    /// A vocabulary that cannot spell every text.
+    /// If the vocabulary cannot encode every text.
     pub(super) fn new(
         stages: Stages,
         added: AddedTokens,
@@ -75,7 +75,7 @@ impl Encoder {
             })
     }
 
-    /// The ids of a text that may spell control tokens within the ranges of `markup`.
+    /// Encodes a text; control token texts count only within the ranges of `markup`.
     pub(super) fn encode(&self, text: &str, markup: &[Range<usize>]) -> Vec<TokenId> {
         let found = self.added.find(text, markup);
         let encode = |(range, found): (Range<usize>, &[Found])| {

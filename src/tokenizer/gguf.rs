@@ -94,8 +94,7 @@ fn ids_by_text(vocabulary: &GgufVocabulary) -> tokenizers::models::bpe::Vocab {
 
 fn merges(vocabulary: &GgufVocabulary) -> Result<Merges, TokenizerError> {
     let pair = |merge: &String| {
-        // A spelling may itself begin with a space, so the one that separates is not the first
-        // character.
+        // A token text may itself start with a space, so the separator is not the first character.
         let at = merge
             .char_indices()
             .skip(1)

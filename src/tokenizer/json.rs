@@ -108,7 +108,8 @@ fn parts<M: Into<ModelWrapper>>(
     })
 }
 
-/// What a post-processor puts around a text, found out by a text of one token that does not exist.
+/// Returns the tokens that a post-processor puts around a text, found by processing a token that
+/// does not exist.
 fn frame(processor: Option<&PostProcessorWrapper>) -> Result<Frame, TokenizerError> {
     let Some(processor) = processor else {
         return Ok(Frame::default());
@@ -129,7 +130,7 @@ fn frame(processor: Option<&PostProcessorWrapper>) -> Result<Frame, TokenizerErr
     }
 }
 
-/// Fills in how a normalised text spells the tokens that are looked for there.
+/// Fills in the normalised texts of the tokens that are searched in normalised text.
 fn normalize(
     added: &mut [AddedToken],
     normalizer: Option<&NormalizerWrapper>,
@@ -173,7 +174,7 @@ fn add_by_role(added: &mut Vec<AddedToken>, special: &SpecialTokens, model: &Mod
     }
 }
 
-/// The spelling of each id. Ids may have gaps, within reason.
+/// Returns the token text of each id. Ids may have gaps, within limits.
 fn spellings(model: &ModelWrapper) -> Result<Vec<Option<String>>, TokenizerError> {
     let count = model.get_vocab_size();
     let mut spellings = Vec::with_capacity(count);

@@ -31,21 +31,21 @@ use encoder::{Encoder, Stages};
 /// A stretch of a rendered prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PromptSegment {
-    /// Written by the template: spellings of control tokens mean those tokens.
+    /// Template text: control token texts stand for the tokens.
     Template(String),
-    /// Came from a user's value: to be tokenised as plain text, whatever it spells.
+    /// User text: encoded as plain text, also if it equals a control token's text.
     UserText(String),
 }
 
 impl PromptSegment {
-    /// What it says, whoever wrote it.
+    /// Returns the text.
     pub fn text(&self) -> &str {
         let (Self::Template(text) | Self::UserText(text)) = self;
         text
     }
 }
 
-/// Why a tokenizer cannot be used.
+/// The reason why a tokenizer cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenizerError {
     /// A file that cannot be read.
@@ -53,7 +53,7 @@ pub enum TokenizerError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: std::io::Error,
     },
     /// A file that is not what its name says.
@@ -61,7 +61,7 @@ pub enum TokenizerError {
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the error.
         reason: String,
     },
     /// A kind of tokenizer that this program does not know.
@@ -72,11 +72,11 @@ pub enum TokenizerError {
     Broken(String),
 }
 
-/// What the readers of the two formats hand over.
+/// Parts of a tokenizer, from either file format.
 struct Parts {
     stages: Stages,
     frame: Frame,
-    /// Spelling of each id of the model, as the model writes it.
+    /// Token text of each id, as the model has it.
     spellings: Vec<Option<String>>,
     added: Vec<AddedToken>,
     decoding: ByteDecoder,
@@ -109,8 +109,8 @@ impl Tokenizer {
     /// Reads a `tokenizer.json`, or builds the tokenizer that a GGUF file describes.
     ///
     /// # Errors
-    /// A file that cannot be read or parsed, a vocabulary that contradicts itself, and a kind of
-    /// tokenizer or pre-tokenizer that is not known, by name.
+    /// If the file cannot be read or parsed, the vocabulary contradicts itself, or the tokenizer or
+    /// pre-tokenizer type is unknown; the error names it.
     pub fn open(source: &TokenizerSource) -> Result<Self, TokenizerError> {
         let parts = match source {
             TokenizerSource::Json { tokenizer, config } => json::read(tokenizer, config)?,
@@ -137,11 +137,11 @@ impl Tokenizer {
         })))
     }
 
-    /// The ids of a rendered prompt; nothing is added to it.
+    /// Encodes a rendered prompt; adds no tokens.
     ///
-    /// The pieces are read as one text, so that a word which crosses from one piece into the next
-    /// is tokenised as the model learnt it; only control tokens stop at a literal's border. The
-    /// ids equal those of the joined text wherever the literals spell no control token.
+    /// The segments are read as one text, so that a word across two segments is tokenised as the
+    /// model learnt it. Only control tokens stop at the border of user text. The ids equal those of
+    /// the joined text if no user text contains a control token's text.
     #[must_use]
     pub fn encode_prompt(&self, pieces: &[PromptSegment]) -> Vec<TokenId> {
         let mut text = String::new();
@@ -162,10 +162,9 @@ impl Tokenizer {
         self.0.encoder.encode(&text, &markup)
     }
 
-    /// The ids of a plain text, in which spellings of control tokens stay text.
+    /// Encodes plain text, in which control token texts stay text.
     ///
-    /// `add_special` puts the beginning-of-sequence token (and whatever else the tokenizer's own
-    /// post-processor adds) where the model wants it.
+    /// `add_special` adds the BOS token and other tokens of the tokenizer's post-processor.
     #[must_use]
     pub fn encode_text(&self, text: &str, add_special: bool) -> Vec<TokenId> {
         let ids = self.0.encoder.encode(text, &[]);
@@ -190,8 +189,8 @@ impl Tokenizer {
         Detokenizer::new(self.clone())
     }
 
-    /// What a token says, control tokens by their spelling. Bytes that are no whole character
-    /// become U+FFFD; an id outside the vocabulary says nothing.
+    /// Returns a token's text. Bytes that are no whole character become U+FFFD; an id outside the
+    /// vocabulary has no text.
     #[must_use]
     pub fn token_text(&self, id: TokenId) -> String {
         String::from_utf8_lossy(self.0.vocabulary.bytes(id)).into_owned()
@@ -205,7 +204,7 @@ impl Tokenizer {
         self.0.vocabulary.shown_bytes(id).to_vec()
     }
 
-    /// The id of a token by its spelling in the model's files.
+    /// Returns the id of a token by its text in the model's files.
     #[must_use]
     pub fn token_id(&self, spelling: &str) -> Option<TokenId> {
         self.0.encoder.token_id(spelling)
@@ -217,14 +216,14 @@ impl Tokenizer {
         self.0.vocabulary.len()
     }
 
-    /// How control tokens are spelled, those included that structure a prompt without being
-    /// marked as special, such as `<tool_call>`.
+    /// Returns the texts of control tokens. This includes tokens that structure a prompt and are
+    /// not marked as special, such as `<tool_call>`.
     #[must_use]
     pub fn control_token_texts(&self) -> Arc<[String]> {
         Arc::clone(&self.0.control_spellings)
     }
 
-    /// The spellings that chat templates refer to by name.
+    /// Returns the token texts that chat templates name.
     #[must_use]
     pub fn special_tokens(&self) -> SpecialTokens {
         self.0.special.clone()

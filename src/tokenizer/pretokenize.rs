@@ -1,4 +1,4 @@
-//! How byte-level BPE vocabularies of GGUF files cut a text into words, by `tokenizer.ggml.pre`.
+//! Pre-tokenizers of byte-level BPE vocabularies in GGUF files, by `tokenizer.ggml.pre`.
 //!
 //! The patterns are those of the families' own `tokenizer.json`; the names are llama.cpp's.
 
@@ -14,7 +14,7 @@ use tokenizers::{
 
 use super::TokenizerError;
 
-/// What a name in `tokenizer.ggml.pre` stands for.
+/// The pre-tokenizer of a name in `tokenizer.ggml.pre`.
 pub(super) struct Family {
     names: &'static [&'static str],
     /// Applied in turn: each cuts what the ones before it left, and its matches are words.

@@ -1,5 +1,5 @@
-//! SentencePiece's BPE: of all adjacent pairs that spell a piece, the one with the best score is
-//! merged first, the leftmost of equals. GGUF files give these scores and no list of merges.
+//! SentencePiece's BPE. Of all adjacent pairs that form a piece, the one with the best score is
+//! merged first, the leftmost among equals. GGUF files have these scores and no list of merges.
 
 use std::{
     cmp::Ordering,
@@ -10,7 +10,7 @@ use tokenizers::Token;
 
 use crate::id::TokenId;
 
-/// A vocabulary of pieces with scores, bytes for what they cannot spell.
+/// A vocabulary of pieces with scores, and bytes for other text.
 pub(super) struct ScoredBpe {
     pieces: HashMap<Box<str>, Piece>,
     /// By byte: its token.
@@ -32,7 +32,7 @@ struct Symbol {
     right: Option<usize>,
 }
 
-/// Two neighbours that spell a piece.
+/// Two neighbours that form a piece.
 #[derive(PartialEq)]
 struct Merge {
     score: f32,
@@ -59,7 +59,8 @@ impl PartialOrd for Merge {
 }
 
 impl ScoredBpe {
-    /// `pieces` are spelling, id and score; `bytes` the ids of all 256 bytes where they exist.
+    /// Builds the model. `pieces` are text, id and score; `bytes` are the ids of all 256 bytes, if
+    /// they exist.
     pub(super) fn new<'a>(
         pieces: impl Iterator<Item = (&'a str, TokenId, f32)>,
         bytes: Vec<Option<TokenId>>,
@@ -107,7 +108,7 @@ impl ScoredBpe {
         whole.flat_map(|symbol| self.tokens(text, symbol)).collect()
     }
 
-    /// The merge of a symbol with its right neighbour, if they spell a piece.
+    /// Returns the merge of a symbol with its right neighbour, if they form a piece.
     fn merge(&self, text: &str, symbols: &[Symbol], left: Option<usize>) -> Option<Merge> {
         let left = left?;
         let right = symbols[left].right?;

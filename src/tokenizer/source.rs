@@ -1,10 +1,10 @@
-//! Where a tokenizer comes from: what the loaders of model files hand over.
+//! Source of a tokenizer, from the loaders of model files.
 
 use std::path::PathBuf;
 
 use serde_json::{Map, Value};
 
-/// Where a model's tokenizer comes from.
+/// Source of a model's tokenizer.
 pub enum TokenizerSource {
     /// A `tokenizer.json` of the `tokenizers` library, with `tokenizer_config.json` beside it.
     Json {
@@ -24,13 +24,13 @@ pub struct GgufVocabulary {
     pub model: String,
     /// `tokenizer.ggml.pre`: which pre-tokenizer a byte-level BPE uses.
     pub pre: Option<String>,
-    /// Spelling of each token.
+    /// Text of each token.
     pub tokens: Vec<String>,
     /// Score of each token (SentencePiece), or empty.
     pub scores: Vec<f32>,
     /// Type of each token: 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte.
     pub token_types: Vec<i32>,
-    /// Merges of a byte-level BPE, each two spellings with a space between.
+    /// Merges of a byte-level BPE, each two token texts with a space between them.
     pub merges: Vec<String>,
     /// Beginning-of-sequence token.
     pub bos: Option<u32>,
@@ -42,8 +42,8 @@ pub struct GgufVocabulary {
     pub unknown: Option<u32>,
     /// Padding token.
     pub padding: Option<u32>,
-    /// Whether a text is preceded by the beginning-of-sequence token.
+    /// True if a text is preceded by the beginning-of-sequence token.
     pub add_bos: Option<bool>,
-    /// Whether SentencePiece puts a space before a text.
+    /// True if SentencePiece puts a space before a text.
     pub add_space_prefix: Option<bool>,
 }

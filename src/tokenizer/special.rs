@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::added::AddedToken;
 use crate::id::TokenId;
 
-/// Spellings that chat templates refer to as `bos_token`, `eos_token` and so on.
+/// Token texts that chat templates name `bos_token`, `eos_token` and so on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SpecialTokens {
     /// Begins a sequence.
@@ -65,7 +65,7 @@ const EOS_TEXTS: [&str; 20] = [
     "[EOS]",
 ];
 
-/// The ids after which a turn is over: those that the files name and those known by spelling.
+/// Returns the EOS tokens: those that the files name, and those known by their text.
 pub(super) fn eos_tokens(added: &[AddedToken], named: Vec<TokenId>) -> Vec<TokenId> {
     let has = |spelling: &str| added.iter().any(|token| token.content == spelling);
     // Harmony (gpt-oss) ends each of a turn's messages with <|end|>, and the turn with these two.

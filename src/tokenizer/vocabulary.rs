@@ -3,12 +3,12 @@
 use super::{TokenizerError, added::AddedToken, byte_decoder::ByteDecoder};
 use crate::{id::TokenId, limits::TOKENIZER_UNUSED_IDS_MAX};
 
-/// What each id writes.
+/// The bytes of each id.
 pub(super) struct Vocabulary {
     bytes: Vec<u8>,
-    /// Where the bytes of each id end; those of the id before it end where they start.
+    /// End of each id's bytes; they start at the end of the id before.
     ends: Vec<usize>,
-    /// Whether an id is left out of decoded text.
+    /// True for ids that decoded text leaves out.
     hidden: Vec<bool>,
     pub(super) strips_first_space: bool,
 }

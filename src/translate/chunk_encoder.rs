@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::conversation::{OutputEvent, ResponseState};
 
-/// What happens to the answers of one request → the chunks of its stream.
+/// Encodes the output events of one request as chunks of its stream.
 pub trait ChunkEncoder {
     /// A part of the stream.
     type Chunk: Serialize;
@@ -15,6 +15,6 @@ pub trait ChunkEncoder {
     /// Ends an answer. After the last of them come the token counts, if they are wanted.
     fn end(&mut self, index: usize, record: ResponseState) -> Vec<Self::Chunk>;
 
-    /// Whether all answers have ended.
+    /// True if all answers have ended.
     fn is_over(&self) -> bool;
 }

@@ -1,4 +1,4 @@
-//! The form of an answer: `text.format` and `response_format`, which either API takes in either spelling.
+//! Output format: `text.format` and `response_format`; either API takes either layout.
 
 use crate::{
     conversation::{JsonSchema, OutputFormat, ToolChoice},

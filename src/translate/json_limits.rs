@@ -3,13 +3,13 @@
 use super::{Code, RequestError};
 use crate::limits::{JSON_DEPTH_MAX, JSON_VALUES_MAX};
 
-/// Checks nesting, number of values, and that no string holds the NUL character, which no field
-/// has a use for and which some consumers of the text cut it at.
+/// Checks nesting, the number of values, and that no string holds the NUL character. No field needs
+/// NUL, and some consumers cut text at it.
 ///
-/// Whether the bytes are JSON at all is not checked here.
+/// Does not check that the bytes are valid JSON.
 ///
 /// # Errors
-/// Says what is too much, or where the NUL stands.
+/// Says which limit is exceeded, or where the NUL is.
 pub fn check(json: &[u8]) -> Result<(), RequestError> {
     let (mut depth, mut values) = (0_usize, 1_usize);
     let mut at = 0;

@@ -1,4 +1,4 @@
-//! What the session log keeps of a turn: JSON texts in the API's own form, and back.
+//! Encodes a turn for the session log as JSON texts in the API's own shapes, and decodes them.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -87,8 +87,7 @@ fn input_parts(parts: &[ContentPart]) -> Value {
     parts.iter().map(part).collect()
 }
 
-/// What leads a prompt, and how many of the conversation's oldest items are left out of it; equal ones
-/// give equal texts.
+/// Encodes a preamble and the number of items left out; equal ones give equal texts.
 pub fn head(of: &Preamble, left_out: usize) -> String {
     let tools: Vec<_> = of.tools.iter().map(outbound::function).collect();
     let mut head = json!({
@@ -105,7 +104,8 @@ pub fn head(of: &Preamble, left_out: usize) -> String {
     head.to_string()
 }
 
-/// How many of the conversation's oldest items were left out of a prompt, as its head says.
+/// Returns the number of the conversation's oldest items that a prompt left out, from its encoded
+/// preamble.
 pub fn left_out(head: &str) -> usize {
     #[derive(Deserialize)]
     struct Truncated {

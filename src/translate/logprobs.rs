@@ -11,10 +11,10 @@ use crate::{
     },
 };
 
-/// How many of the likeliest tokens are to be told of.
+/// Checks the number of top log probabilities.
 ///
 /// # Errors
-/// When they are more than there may be; `param` is what the API calls it.
+/// If it exceeds the maximum; `param` is the field's name in the API.
 pub(super) fn count(param: &str, count: Option<i64>) -> Result<Option<u8>, RequestError> {
     let checked = |count: i64| match u8::try_from(count) {
         Ok(count) if count <= TOP_LOGPROBS_MAX => Ok(count),

@@ -102,7 +102,7 @@ pub fn item(item: &OutputItem) -> wire::OutputItem {
     }
 }
 
-/// What a client is told of a failure.
+/// Returns the error object for a failure.
 pub fn failure(failure: Failure) -> ErrorObject {
     ErrorObject {
         message: failure_text(failure).to_owned(),

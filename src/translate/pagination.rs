@@ -8,12 +8,12 @@ use crate::wire::ItemList;
 const LIMIT_MAX: usize = 100;
 const LIMIT_DEFAULT: usize = 20;
 
-/// Which part of a list is asked for.
+/// The requested part of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
     /// Most entries, 1 to 100.
     pub limit: usize,
-    /// Whether the oldest entry comes first.
+    /// True if the oldest entry comes first.
     pub ascending: bool,
     /// Id of the entry before the first wanted one.
     pub after: Option<String>,

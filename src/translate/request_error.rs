@@ -1,4 +1,4 @@
-//! Why a request is not answered, with the parameter at fault.
+//! Request errors, with the parameter at fault.
 
 use crate::limits;
 
@@ -10,7 +10,7 @@ pub struct RequestError {
     pub code: Code,
     /// Path of the field at fault, such as `input[2].content[0].type`.
     pub param: Option<String>,
-    /// What is wrong, in words.
+    /// The message.
     pub message: String,
 }
 
@@ -125,7 +125,7 @@ impl RequestError {
         )
     }
 
-    /// The server keeps no responses, so there is none to read, delete or continue.
+    /// The error of a server that stores no responses.
     pub fn nothing_kept() -> Self {
         let message = "This server keeps no responses: it runs with \
                        --responses-store-max-entries 0.";

@@ -1,8 +1,8 @@
-//! What happens to a response → the numbered events of its stream.
+//! Encodes the output events of a response as its numbered stream events.
 //!
-//! The order cannot go wrong: the first events come with the machine itself, the items of an
-//! [`Answer`](crate::conversation::Answer) are nested by construction, and the terminal event takes
-//! the machine away.
+//! The order cannot go wrong. [`EventEncoder::start`] returns the first events together with the
+//! encoder. An [`OutputBuilder`](crate::conversation::OutputBuilder) nests items by construction.
+//! The terminal event consumes the encoder.
 
 use super::{logprobs, outbound};
 use crate::{
@@ -277,7 +277,7 @@ mod tests {
         translate::sample,
     };
 
-    /// The whole stream of an answer of these pieces, with a silence where there is none.
+    /// Returns the whole stream of an answer with these deltas; `None` is an idle period.
     fn stream(pieces: &[Option<OutputDelta>], status: Status) -> Vec<Value> {
         let mut record = sample::record();
         let (mut events, mut all) = EventEncoder::start(&record);

@@ -24,12 +24,12 @@ pub struct ChatRequest {
     /// The conversation.
     #[schema(value_type = Vec<ChatMessage>, min_items = 1)]
     pub messages: Option<Vec<ChatMessage>>,
-    /// Whether the answer comes as server-sent events, with `data: [DONE]` at their end.
+    /// True if the answer comes as server-sent events, with `data: [DONE]` at their end.
     #[schema(default = false)]
     pub stream: Option<bool>,
     /// Of a stream only.
     pub stream_options: Option<StreamOptions>,
-    /// How many answers.
+    /// Number of choices.
     #[schema(minimum = 1, maximum = 16, default = 1)]
     pub n: Option<i64>,
 
@@ -68,19 +68,19 @@ pub struct ChatRequest {
     pub stop: Option<TextOrList<String>>,
     /// Extension: the model's own end tokens do not end the answer.
     pub ignore_eos: Option<bool>,
-    /// Whether the choices tell how likely their tokens were.
+    /// True if the choices tell how likely their tokens were.
     #[schema(default = false)]
     pub logprobs: Option<bool>,
-    /// How many of the likeliest tokens beside each; needs `logprobs`.
+    /// Number of top log probabilities for each token; needs `logprobs`.
     #[schema(minimum = 0, maximum = 20)]
     pub top_logprobs: Option<i64>,
 
-    /// What the model may call, in the form of either API.
+    /// Tools, in the layout of either API.
     pub tools: Option<Vec<ToolDeclaration>>,
-    /// Whether it must.
+    /// Tool choice.
     #[schema(value_type = Option<ToolChoice>)]
     pub tool_choice: Option<Value>,
-    /// Whether the answer may hold several calls.
+    /// True if the answer may hold several calls.
     pub parallel_tool_calls: Option<bool>,
     /// Extension: most calls of the answer.
     #[schema(minimum = 1)]
@@ -93,7 +93,7 @@ pub struct ChatRequest {
     pub function_call: Option<Value>,
     /// The form of the answer; see the guide for which schemas can be enforced.
     pub response_format: Option<TextFormat>,
-    /// Whether and how much to think.
+    /// Reasoning effort.
     pub reasoning_effort: Option<String>,
     /// Extension: further variables for the chat template.
     #[schema(value_type = Option<Object>)]
@@ -123,7 +123,7 @@ pub struct ChatRequest {
     pub user: Option<String>,
     /// No effect.
     pub safety_identifier: Option<String>,
-    /// Keeps memories of requests that name the same together.
+    /// Groups requests whose prefix cache entries are evicted together.
     pub prompt_cache_key: Option<String>,
     /// `24h` keeps what the model has read of this on disk for a day, even if it is not stored.
     pub prompt_cache_retention: Option<String>,
@@ -135,7 +135,7 @@ pub struct ChatRequest {
 #[derive(Debug, Clone, Copy, Default, Deserialize, ToSchema)]
 #[serde(expecting = "an object")]
 pub struct StreamOptions {
-    /// Whether a last chunk tells token counts.
+    /// True if a last chunk tells token counts.
     #[schema(default = false)]
     pub include_usage: Option<bool>,
     /// No effect.
@@ -146,14 +146,14 @@ pub struct StreamOptions {
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(expecting = "an object")]
 pub struct ChatMessage {
-    /// Who says it. `developer` is the same as `system`.
+    /// Author of the message. `developer` is the same as `system`.
     #[schema(value_type = values::ChatRole)]
     pub role: Option<String>,
-    /// What is said.
+    /// Content of the message.
     pub content: Option<TextOrList<ContentPart>>,
     /// Of an assistant without content: what it said instead.
     pub refusal: Option<String>,
-    /// Of an assistant: what it thought.
+    /// Reasoning of an assistant message.
     pub reasoning_content: Option<String>,
     /// The same under another name.
     pub reasoning: Option<String>,
@@ -239,7 +239,7 @@ pub struct ChatChoice {
     pub finish_reason: &'static str,
 }
 
-/// How likely the tokens of a message were.
+/// Log probabilities of a message's tokens.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[expect(
     missing_docs,
@@ -251,7 +251,7 @@ pub struct ChatLogprobs {
     pub refusal: Option<()>,
 }
 
-/// How likely a token was, and the likeliest in its place.
+/// Log probability of a token, and the top ones at its position.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[expect(
     missing_docs,
@@ -265,7 +265,7 @@ pub struct ChatTokenLogprob {
     pub top_logprobs: Vec<ChatTopLogprob>,
 }
 
-/// How likely a token was.
+/// Log probability of a token.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[expect(
     missing_docs,
@@ -278,7 +278,7 @@ pub struct ChatTopLogprob {
     pub logprob: f32,
 }
 
-/// What the model says.
+/// The assistant's message.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[expect(
     missing_docs,
@@ -298,7 +298,7 @@ pub struct AssistantMessage {
     pub tool_calls: Vec<ToolCall>,
 }
 
-/// What the model thinks, under the name that other servers gave it and another that clients know.
+/// Reasoning text, under two names that clients know.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
 #[expect(missing_docs, reason = "the fields are documented in docs/api.md")]
 pub struct ReasoningText {
@@ -349,7 +349,7 @@ pub struct ChatChunk {
     pub system_fingerprint: Option<String>,
 }
 
-/// What is new of one answer.
+/// Delta of one choice.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[expect(
     missing_docs,
@@ -364,7 +364,7 @@ pub struct ChunkChoice {
     pub finish_reason: Option<&'static str>,
 }
 
-/// What is added to a message.
+/// Delta of a message.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, ToSchema)]
 #[expect(
     missing_docs,

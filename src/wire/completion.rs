@@ -22,25 +22,25 @@ use super::{
 pub struct CompletionRequest {
     /// An id of `/v1/models`; may be absent when one model is loaded.
     pub model: Option<String>,
-    /// What is continued. An empty text begins with the model's own first token.
+    /// The prompt. An empty string starts with the model's BOS token.
     pub prompt: Option<Prompts>,
-    /// Whether the answer comes as server-sent events, with `data: [DONE]` at their end.
+    /// True if the answer comes as server-sent events, with `data: [DONE]` at their end.
     #[schema(default = false)]
     pub stream: Option<bool>,
     /// Of a stream only.
     pub stream_options: Option<StreamOptions>,
-    /// How many answers to each prompt; all prompts together may have 16.
+    /// Number of choices for each prompt; at most 16 for all prompts together.
     #[schema(minimum = 1, maximum = 16, default = 1)]
     pub n: Option<i64>,
     /// The same as `n` only.
     pub best_of: Option<i64>,
-    /// Whether the answers begin with their prompts; prompts that are texts only.
+    /// True if the answers begin with their prompts; prompts that are texts only.
     #[schema(default = false)]
     pub echo: Option<bool>,
     /// Not supported.
     #[schema(ignore)]
     pub suffix: Option<IgnoredAny>,
-    /// How many of the likeliest tokens are told beside each; not together with `echo`.
+    /// Number of top log probabilities for each token; not together with `echo`.
     #[schema(minimum = 0, maximum = 20)]
     pub logprobs: Option<i64>,
 
@@ -188,7 +188,7 @@ pub struct CompletionChoice {
     pub finish_reason: Option<&'static str>,
 }
 
-/// How likely the tokens of a text were, one element of each list for each token.
+/// Log probabilities of a text's tokens, one list element for each token.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, ToSchema)]
 #[expect(
     missing_docs,

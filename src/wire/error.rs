@@ -10,7 +10,7 @@ pub struct ErrorBody {
     pub error: ErrorObject,
 }
 
-/// What went wrong.
+/// The error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct ErrorObject {
     /// For people.

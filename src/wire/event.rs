@@ -21,7 +21,7 @@ pub struct Event {
     pub body: EventBody,
 }
 
-/// What an event carries, by the keys it has.
+/// Body of an event; its keys depend on the type.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[serde(untagged)]
 #[expect(

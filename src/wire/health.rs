@@ -1,4 +1,4 @@
-//! What a health check is told.
+//! Answer of a health check.
 
 use serde::Serialize;
 use utoipa::ToSchema;

@@ -1,4 +1,4 @@
-//! What is answered about stored responses, beside the responses themselves.
+//! Answers about stored responses, besides the responses.
 
 use serde::Serialize;
 use serde_json::Value;

@@ -15,7 +15,7 @@ pub struct ModelList {
 /// One loaded model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Model {
-    /// What requests call it.
+    /// Id for requests.
     pub id: String,
     /// Always `model`.
     pub object: &'static str,

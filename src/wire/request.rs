@@ -25,13 +25,13 @@ pub struct CreateRequest {
     pub input: Option<TextOrList<InputItem>>,
     /// A system message that leads this request; not inherited by what continues it.
     pub instructions: Option<String>,
-    /// Whether the answer comes as server-sent events.
+    /// True if the answer comes as server-sent events.
     #[schema(default = false)]
     pub stream: Option<bool>,
     /// No effect.
     #[schema(value_type = Option<Object>)]
     pub stream_options: Option<Map<String, Value>>,
-    /// Whether the response can be read and continued later.
+    /// True if the response can be read and continued later.
     #[schema(default = true)]
     pub store: Option<bool>,
     /// At most 16 pairs, keys up to 64 characters, values up to 512; shown again.
@@ -70,17 +70,17 @@ pub struct CreateRequest {
     pub stop: Option<TextOrList<String>>,
     /// Extension: the model's own end tokens do not end the answer.
     pub ignore_eos: Option<bool>,
-    /// How many of the likeliest tokens beside each; without `message.output_text.logprobs` in
-    /// `include`, no effect.
+    /// Number of top log probabilities for each token; no effect without
+    /// `message.output_text.logprobs` in `include`.
     #[schema(minimum = 0, maximum = 20)]
     pub top_logprobs: Option<i64>,
 
-    /// What the model may call.
+    /// Tools that the model may call.
     pub tools: Option<Vec<ToolDeclaration>>,
-    /// Whether it must.
+    /// Tool choice.
     #[schema(value_type = Option<ToolChoice>)]
     pub tool_choice: Option<Value>,
-    /// Whether the answer may hold several calls.
+    /// True if the answer may hold several calls.
     #[schema(default = true)]
     pub parallel_tool_calls: Option<bool>,
     /// Most calls of the answer.
@@ -93,7 +93,7 @@ pub struct CreateRequest {
     /// More to be told.
     #[schema(value_type = Option<Vec<values::Include>>)]
     pub include: Option<Vec<String>>,
-    /// What happens to a conversation that does not fit the context.
+    /// Handling of a conversation that exceeds the context.
     #[schema(value_type = Option<values::Truncation>)]
     pub truncation: Option<String>,
 
@@ -116,7 +116,7 @@ pub struct CreateRequest {
     pub user: Option<String>,
     /// Shown again, no effect.
     pub safety_identifier: Option<String>,
-    /// Keeps memories of requests that name the same together; shown again.
+    /// Groups requests whose prefix cache entries are evicted together; echoed.
     pub prompt_cache_key: Option<String>,
     /// `24h` keeps what the model has read of this on disk for a day, even if it is not stored.
     pub prompt_cache_retention: Option<String>,
@@ -167,10 +167,10 @@ pub struct TextFormat {
 #[serde(expecting = "an object")]
 #[schema(as = RequestJsonSchema)]
 pub struct JsonSchemaFormat {
-    /// What the client calls it.
+    /// Name that the client chose.
     #[schema(value_type = String, max_length = 64, pattern = "^[a-zA-Z0-9_-]+$")]
     pub name: Option<String>,
-    /// What it is for.
+    /// Description.
     pub description: Option<String>,
     /// The JSON Schema.
     #[schema(value_type = Object)]
@@ -184,7 +184,7 @@ pub struct JsonSchemaFormat {
 #[serde(expecting = "an object")]
 #[schema(as = RequestReasoning)]
 pub struct ReasoningConfig {
-    /// Whether and how much to think.
+    /// Reasoning effort.
     pub effort: Option<String>,
 }
 
@@ -192,16 +192,16 @@ pub struct ReasoningConfig {
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(expecting = "an object")]
 pub struct InputItem {
-    /// What it is; may be left out of messages.
+    /// Type of the item; may be left out of messages.
     #[serde(rename = "type")]
     #[schema(value_type = Option<values::InputItemType>)]
     pub kind: Option<String>,
     /// Of a message: who says it. `developer` is the same as `system`.
     #[schema(value_type = Option<values::Role>)]
     pub role: Option<String>,
-    /// Of a message: what is said. Of thoughts: the thoughts.
+    /// Content of a message or of reasoning.
     pub content: Option<TextOrList<ContentPart>>,
-    /// Of thoughts without content: what they were about.
+    /// Summary of reasoning without content.
     pub summary: Option<Vec<ContentPart>>,
     /// Of a call, or of what it gave.
     pub call_id: Option<String>,
@@ -214,7 +214,7 @@ pub struct InputItem {
     pub arguments: Option<Value>,
     /// Of a custom tool's call.
     pub input: Option<String>,
-    /// What a call gave.
+    /// Output of a call.
     #[schema(value_type = Option<TextOrList<ContentPart>>)]
     pub output: Option<Value>,
 }
@@ -223,7 +223,7 @@ pub struct InputItem {
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(expecting = "an object")]
 pub struct ContentPart {
-    /// What it is.
+    /// Type of the part.
     #[serde(rename = "type")]
     #[schema(value_type = values::PartType)]
     pub kind: Option<String>,

@@ -18,41 +18,41 @@ pub struct Response {
     /// When it was completed, in seconds since 1970.
     #[schema(required)]
     pub completed_at: Option<i64>,
-    /// How far it has come.
+    /// Status of the response.
     #[schema(value_type = values::Status)]
     pub status: &'static str,
-    /// Why it failed.
+    /// Reason of a failure.
     #[schema(required)]
     pub error: Option<ResponseError>,
-    /// Why it is incomplete.
+    /// Reason why the response is incomplete.
     #[schema(required)]
     pub incomplete_details: Option<IncompleteDetails>,
-    /// Who answered.
+    /// Id of the model.
     pub model: String,
     /// The request's own.
     #[schema(required)]
     pub instructions: Option<String>,
-    /// What it continues.
+    /// Id of the continued response.
     #[schema(required)]
     pub previous_response_id: Option<String>,
     /// The items of the answer, as they were generated.
     pub output: Vec<OutputItem>,
     /// The texts of all messages in `output`, joined.
     pub output_text: String,
-    /// What was declared.
+    /// Declared tools.
     pub tools: Vec<Tool>,
-    /// Whether the model had to call something.
+    /// Tool choice in effect.
     pub tool_choice: ToolChoice,
-    /// Whether the model might call several tools at once.
+    /// True if the model might call several tools at once.
     pub parallel_tool_calls: bool,
     /// Most calls.
     #[schema(required)]
     pub max_tool_calls: Option<u64>,
-    /// What happens to a conversation that does not fit.
+    /// Handling of a conversation that exceeds the context.
     pub truncation: &'static str,
     /// The form the answer was asked in.
     pub text: TextConfig,
-    /// How much thinking was asked for.
+    /// Requested reasoning.
     pub reasoning: ReasoningConfig,
     /// In effect.
     pub temperature: f64,
@@ -67,7 +67,7 @@ pub struct Response {
     /// As asked for.
     #[schema(required)]
     pub max_output_tokens: Option<u64>,
-    /// Whether it is kept.
+    /// True if it is kept.
     pub store: bool,
     /// Always `false`.
     pub background: bool,
@@ -90,7 +90,7 @@ pub struct Response {
     pub usage: Option<Usage>,
 }
 
-/// Why a response failed.
+/// Reason of a failure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[expect(
     missing_docs,
@@ -101,7 +101,7 @@ pub struct ResponseError {
     pub message: String,
 }
 
-/// Why a response is incomplete.
+/// Reason why a response is incomplete.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[expect(
     missing_docs,
@@ -230,7 +230,7 @@ pub enum TextFormat {
     },
 }
 
-/// How much thinking was asked for.
+/// Requested reasoning.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[expect(
     missing_docs,
@@ -282,7 +282,7 @@ pub enum OutputItem {
     },
 }
 
-/// How likely a token was, and the likeliest in its place.
+/// Log probability of a token, and the top ones at its position.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[expect(
     missing_docs,
@@ -298,7 +298,7 @@ pub struct TokenLogprob {
     pub top_logprobs: Vec<TopLogprob>,
 }
 
-/// How likely a token was.
+/// Log probability of a token.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[expect(
     missing_docs,
@@ -346,7 +346,7 @@ pub struct Usage {
     pub total_tokens: u64,
 }
 
-/// What became of the prompt's tokens.
+/// Details of the prompt's tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[expect(
     missing_docs,
@@ -357,7 +357,7 @@ pub struct InputTokensDetails {
     pub cache_write_tokens: u64,
 }
 
-/// What the answer's tokens were spent on.
+/// Details of the answer's tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[expect(
     missing_docs,

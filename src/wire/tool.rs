@@ -11,13 +11,13 @@ use super::values;
 #[serde(expecting = "an object")]
 #[schema(as = RequestTool)]
 pub struct ToolDeclaration {
-    /// What it is; other types are refused, or left out by a server that is told to.
+    /// Type of the tool; other types are refused, or left out if the server is configured so.
     #[serde(rename = "type")]
     #[schema(value_type = values::ToolType)]
     pub kind: Option<String>,
     /// By which the model calls it: at most 128 letters, digits, `_`, `-`, `.`, `:` and `/`.
     pub name: Option<String>,
-    /// What it does, in words for the model.
+    /// Description for the model.
     pub description: Option<String>,
     /// Of a function: the JSON Schema of its arguments.
     #[schema(value_type = Option<Object>)]
@@ -35,14 +35,14 @@ pub struct ToolDeclaration {
     pub tools: Option<Vec<ToolDeclaration>>,
 }
 
-/// What chat says of a tool within `function` or `custom`.
+/// Fields of a tool within `function` or `custom`, as chat completions have them.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(expecting = "an object")]
 #[schema(as = RequestToolFields)]
 pub struct ToolFields {
     /// By which the model calls it.
     pub name: Option<String>,
-    /// What it does, in words for the model.
+    /// Description for the model.
     pub description: Option<String>,
     /// Of a function: the JSON Schema of its arguments.
     #[schema(value_type = Option<Object>)]
@@ -62,7 +62,7 @@ pub struct ToolFormat {
     #[serde(rename = "type")]
     #[schema(value_type = values::ToolFormatType)]
     pub kind: Option<String>,
-    /// How the grammar is written.
+    /// Syntax of the grammar.
     #[schema(value_type = Option<values::GrammarSyntax>)]
     pub syntax: Option<String>,
     /// The grammar.
@@ -76,7 +76,7 @@ pub struct ToolFormat {
 #[serde(expecting = "an object")]
 #[schema(as = RequestGrammar)]
 pub struct Grammar {
-    /// How the grammar is written.
+    /// Syntax of the grammar.
     #[schema(value_type = Option<values::GrammarSyntax>)]
     pub syntax: Option<String>,
     /// The grammar.

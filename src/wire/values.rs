@@ -26,7 +26,7 @@ pub enum ChatRole {
     Tool,
 }
 
-/// What an item of `input` is.
+/// Types of input items.
 #[derive(ToSchema)]
 #[schema(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the values are OpenAI's")]
@@ -39,7 +39,7 @@ pub enum InputItemType {
     Reasoning,
 }
 
-/// What a part of a message is.
+/// Types of content parts.
 #[derive(ToSchema)]
 #[schema(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the values are OpenAI's")]
@@ -52,7 +52,7 @@ pub enum PartType {
     SummaryText,
 }
 
-/// What happens to a conversation that does not fit the context.
+/// Handling of a conversation that exceeds the context.
 #[derive(ToSchema)]
 #[schema(rename_all = "snake_case")]
 pub enum Truncation {
@@ -62,7 +62,7 @@ pub enum Truncation {
     Auto,
 }
 
-/// How much is said.
+/// Verbosity of an answer.
 #[derive(ToSchema)]
 #[schema(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the values are OpenAI's")]
@@ -82,18 +82,18 @@ pub enum TextFormatType {
     JsonSchema,
 }
 
-/// What is told beside the answer.
+/// Additional output.
 #[derive(ToSchema)]
 pub enum Include {
-    /// How likely the tokens were.
+    /// Log probabilities of the tokens.
     #[schema(rename = "message.output_text.logprobs")]
     Logprobs,
-    /// There is none to tell.
+    /// Accepted without effect: the server has none.
     #[schema(rename = "reasoning.encrypted_content")]
     EncryptedReasoning,
 }
 
-/// What a tool is.
+/// Types of tools.
 #[derive(ToSchema)]
 #[schema(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the values are OpenAI's")]
@@ -103,7 +103,7 @@ pub enum ToolType {
     Custom,
 }
 
-/// What the input of a custom tool looks like.
+/// Formats of a custom tool's input.
 #[derive(ToSchema)]
 #[schema(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the values are OpenAI's")]
@@ -112,7 +112,7 @@ pub enum ToolFormatType {
     Grammar,
 }
 
-/// How a grammar is written.
+/// Syntaxes of a grammar.
 #[derive(ToSchema)]
 #[schema(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the values are OpenAI's")]
@@ -121,7 +121,7 @@ pub enum GrammarSyntax {
     Regex,
 }
 
-/// What an answer is made of.
+/// Output modalities.
 #[derive(ToSchema)]
 #[schema(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the values are OpenAI's")]
@@ -129,7 +129,7 @@ pub enum Modality {
     Text,
 }
 
-/// How far a response has come.
+/// Statuses of a response.
 #[derive(ToSchema)]
 #[schema(rename_all = "snake_case", as = ResponseStatus)]
 #[expect(missing_docs, reason = "the values are OpenAI's")]
@@ -142,14 +142,14 @@ pub enum Status {
     Cancelled,
 }
 
-/// Which part of a list is asked for.
+/// The requested part of a list.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct PageQuery {
     /// Most entries.
     #[param(minimum = 1, maximum = 100, default = 20)]
     pub limit: Option<u8>,
-    /// Whether the newest or the oldest entry comes first.
+    /// Order of the entries: newest or oldest first.
     #[param(inline, default = "desc")]
     pub order: Option<Order>,
     /// The id of the entry before the first wanted one.

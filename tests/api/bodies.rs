@@ -1,4 +1,4 @@
-//! Bodies: sizes, compressions, and bytes that are not JSON.
+//! Request bodies: sizes, compression, and invalid JSON.
 
 use std::io::Write as _;
 
@@ -51,7 +51,7 @@ async fn post_encoded(app: &TestApp, encoding: &str, body: Vec<u8>) -> Response 
 }
 
 #[tokio::test]
-async fn compressed_bodies_are_read() {
+async fn compressed_bodies_are_decompressed() {
     let app = small().await;
     let body = json!({"input": "x"}).to_string().into_bytes();
     for (encoding, bytes) in [
@@ -66,7 +66,7 @@ async fn compressed_bodies_are_read() {
 }
 
 #[tokio::test]
-async fn bombs_are_defused_by_the_limit() {
+async fn decompression_stops_at_the_body_limit() {
     let app = small().await;
     let bomb = vec![b' '; 50 << 20];
     for (encoding, bytes) in [
@@ -80,8 +80,8 @@ async fn bombs_are_defused_by_the_limit() {
 }
 
 #[tokio::test]
-async fn a_compressed_body_is_bounded_as_it_comes_too() {
-    // Empty blocks: no byte comes out, however many go in.
+async fn the_body_limit_also_applies_to_compressed_bytes() {
+    // Empty deflate blocks: input without output, without end.
     let mut bytes = vec![0x78, 0x01];
     bytes.extend([0, 0, 0, 0xff, 0xff].repeat(4000));
     let app = small().await;
@@ -97,7 +97,7 @@ async fn a_compressed_body_is_bounded_as_it_comes_too() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_not_compressed_as_it_says_is_refused() {
+async fn a_wrong_content_encoding_is_refused() {
     let app = small().await;
     for encoding in ["gzip", "deflate", "zstd"] {
         let refused = error(
@@ -138,7 +138,7 @@ async fn sizes_are_bounded_and_large_ones_work() {
 }
 
 #[tokio::test]
-async fn only_json_is_read() {
+async fn a_content_type_other_than_json_is_refused() {
     let app = small().await;
     let url = format!("{}/v1/responses", app.url);
     let post = |kind: Option<&str>| {
@@ -171,7 +171,7 @@ async fn only_json_is_read() {
 }
 
 #[tokio::test]
-async fn bytes_that_are_not_json_are_a_clear_400() {
+async fn invalid_json_is_a_400() {
     let app = Setup::default().start().await;
     let deep = format!("{{\"input\":{}", "[".repeat(100_000));
     let deep_and_ignored = format!("{{\"x\":{0}{1}}}", "[".repeat(5000), "]".repeat(5000));

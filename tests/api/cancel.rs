@@ -22,12 +22,12 @@ async fn cancel(app: &TestApp, id: &str) -> reqwest::Response {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_cancelled_says_so_and_is_kept() {
+async fn a_cancelled_stream_ends_incomplete_and_is_stored() {
     let app = Setup::of(slow()).start().await;
     let mut events = app.stream(json!({"input": "Hi."})).await;
     let first = events.next().await.expect("an event");
     let id = first["response"]["id"].as_str().expect("an id").to_owned();
-    // Until its end the id is known to cancel only.
+    // Until the response ends, its id is valid for cancel only.
     error(app.get(&format!("/v1/responses/{id}")).await, 404).await;
     while events.next().await.expect("an event")["type"] != "response.output_text.delta" {}
     let cancelled: Value = cancel(&app, &id).await.json().await.expect("JSON");
@@ -53,20 +53,20 @@ async fn a_stream_that_is_cancelled_says_so_and_is_kept() {
     assert_eq!(read, cancelled);
     let again = error(cancel(&app, &id).await, 400).await;
     assert_eq!(again["code"], "not_cancellable");
-    // It can be continued, as any that was cut.
+    // A cancelled response can be continued.
     let next = json!({"input": "Go on.", "previous_response_id": id, "max_output_tokens": 1});
     app.created(next).await;
 }
 
 #[tokio::test]
-async fn one_that_is_not_streamed_can_be_cancelled_too() {
+async fn a_response_that_is_not_streamed_can_be_cancelled() {
     let app = Arc::new(Setup::of(slow()).start().await);
     let asking = tokio::spawn({
         let app = Arc::clone(&app);
         async move { app.created(json!({"input": "Hi.", "store": false})).await }
     });
     app.wait_for_sequences(1).await;
-    // The first random number of a test is always 0, and its clock stands still.
+    // The first random number of a test is 0, and the clock is fixed.
     let id = ResponseId::new(1_760_000_000_000, 0).to_string();
     let cancelled: Value = cancel(&app, &id).await.json().await.expect("JSON");
     assert_eq!(asking.await.expect("an answer"), cancelled);
@@ -78,7 +78,7 @@ async fn one_that_is_not_streamed_can_be_cancelled_too() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_cannot_be_cancelled() {
+async fn unknown_and_ended_responses_cannot_be_cancelled() {
     let app = Setup::default().start().await;
     for id in ["resp_1", &format!("resp_{:032x}", 77)] {
         assert_eq!(
@@ -96,7 +96,7 @@ async fn what_is_not_there_cannot_be_cancelled() {
 }
 
 #[tokio::test]
-async fn tokens_are_counted_as_the_same_request_would_read_them() {
+async fn input_tokens_counts_the_prompt_tokens_of_the_same_request() {
     let app = Setup::default().start().await;
     let count = async |request: &Value| {
         let counted = post(&app, "/v1/responses/input_tokens", request).await;

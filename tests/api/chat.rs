@@ -17,7 +17,7 @@ async fn completion(app: &TestApp, request: &Value) -> Value {
     answer.json().await.expect("JSON")
 }
 
-/// The chunks of a stream, which must end as all streams do.
+/// Returns the chunks of a stream, and checks its end.
 async fn streamed(app: &TestApp, mut request: Value) -> Vec<Value> {
     request["stream"] = true.into();
     let answer = post(app, &request).await;
@@ -37,7 +37,7 @@ fn with(field: &str, value: Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_short_answer_is_this_completion() {
+async fn a_completion_has_all_fields() {
     let app = Setup::answering("Hello there.").start().await;
     let mut whole = completion(&app, &hello()).await;
     let id = whole["id"].take();
@@ -120,7 +120,7 @@ async fn a_stream_adds_up_to_the_completion() {
 }
 
 #[tokio::test]
-async fn several_answers_to_one_request() {
+async fn a_request_can_have_several_choices() {
     let app = Setup::answering("Yes.").start().await;
     let whole = completion(&app, &with("n", 3.into())).await;
     let choices = whole["choices"].as_array().expect("a list");
@@ -150,7 +150,7 @@ async fn several_answers_to_one_request() {
 }
 
 #[tokio::test]
-async fn answers_are_cut_and_stopped_as_on_the_other_route() {
+async fn limits_and_stop_strings_apply_to_chat() {
     let app = Setup::answering("One two three four.").start().await;
     let cut = completion(&app, &with("max_tokens", 2.into())).await;
     assert_eq!(cut["choices"][0]["finish_reason"], "length");
@@ -162,7 +162,7 @@ async fn answers_are_cut_and_stopped_as_on_the_other_route() {
 }
 
 #[tokio::test]
-async fn a_failure_is_an_error_in_the_stream_and_otherwise_a_status() {
+async fn a_failure_is_an_error_chunk_or_a_status() {
     let failing = Script::new("scripted", |_| "Not to the end.".to_owned())
         .executor(|executor| executor.failing_at(4));
     let app = Setup::of(failing).start().await;
@@ -182,7 +182,7 @@ async fn a_failure_is_an_error_in_the_stream_and_otherwise_a_status() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_frees_all_its_answers() {
+async fn a_disconnect_cancels_all_choices() {
     let slow = Script::new("slow", |_| "Word after word after word.".to_owned())
         .executor(|executor| executor.step_delay(Duration::from_millis(20)));
     let app = Setup::of(slow).start().await;
@@ -196,7 +196,7 @@ async fn a_client_that_goes_away_frees_all_its_answers() {
 }
 
 #[tokio::test]
-async fn refusals_name_the_parameter() {
+async fn request_errors_name_the_parameter() {
     let app = Setup::default().start().await;
     for (request, param, code) in [
         (json!({}), json!("messages"), "missing_required_parameter"),

@@ -16,7 +16,7 @@ async fn completion(app: &TestApp, request: &Value) -> Value {
     body
 }
 
-/// A model that repeats its prompt, in brackets.
+/// A model whose output is the prompt in brackets.
 fn parrot() -> Setup {
     Setup::of(Script::new("scripted", |prompt| format!(" [{prompt}]")))
 }
@@ -32,7 +32,7 @@ fn texts(completion: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_text_is_continued_without_a_template() {
+async fn completions_do_not_use_the_template() {
     let app = parrot().start().await;
     let mut whole = completion(&app, &json!({"prompt": "Once"})).await;
     let id = whole["id"].take();
@@ -54,7 +54,7 @@ async fn a_text_is_continued_without_a_template() {
 }
 
 #[tokio::test]
-async fn tokens_are_a_prompt_too() {
+async fn a_prompt_can_be_token_ids() {
     let app = parrot().start().await;
     let ids = tokenizer().encode_text("Twice", true);
     let of_tokens = completion(&app, &json!({"prompt": ids})).await;
@@ -67,7 +67,7 @@ async fn tokens_are_a_prompt_too() {
 }
 
 #[tokio::test]
-async fn several_prompts_have_several_answers_each() {
+async fn several_prompts_have_several_choices_each() {
     let app = parrot().start().await;
     let request = json!({"prompt": ["a", "b"], "n": 2, "echo": true});
     let whole = completion(&app, &request).await;
@@ -110,14 +110,14 @@ async fn a_stream_adds_up_to_the_completion() {
 }
 
 #[tokio::test]
-async fn blanks_are_refused_and_nothing_is_not() {
+async fn empty_prompts_are_refused_and_a_missing_prompt_is_not() {
     let app = parrot().start().await;
     let refused = error(post(&app, &json!({"prompt": " \n"})).await, 400).await;
     assert_eq!(
         (&refused["param"], &refused["code"]),
         (&json!("prompt"), &json!("empty_input"))
     );
-    // The tests' tokenizer has no token that begins a text.
+    // The tests' tokenizer has no BOS token.
     let refused = error(post(&app, &json!({"prompt": ""})).await, 400).await;
     assert_eq!(
         (&refused["param"], &refused["code"]),

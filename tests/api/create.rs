@@ -1,4 +1,4 @@
-//! Responses that come whole.
+//! Responses that are not streamed.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use stemma::engine::EngineOptions;
 
 use crate::support::{Events, Script, Setup, error};
 
-/// Answers with the prompt itself, so that tests see what the model is given.
+/// A model whose output is the prompt, so that tests see what the model gets.
 fn parrot() -> Setup {
     Setup::of(Script::new("scripted", |prompt| {
         prompt.replace("<|", "<").replace("|>", ">")
@@ -47,7 +47,7 @@ async fn roles_and_parts_reach_the_model_in_order() {
 }
 
 #[tokio::test]
-async fn an_answer_is_valid_input_as_it_came() {
+async fn output_items_are_valid_input() {
     let app = parrot().start().await;
     let first = app.created(json!({"input": "First."})).await;
     let mut input = first["output"].as_array().expect("a list").clone();
@@ -58,22 +58,22 @@ async fn an_answer_is_valid_input_as_it_came() {
 }
 
 #[tokio::test]
-async fn control_tokens_in_a_users_text_are_text() {
+async fn control_token_text_of_a_user_is_plain_text() {
     let app = parrot().start().await;
-    let spelled = app.created(json!({"input": "<|im_end|>"})).await;
+    let control = app.created(json!({"input": "<|im_end|>"})).await;
     let plain = app.created(json!({"input": "x"})).await;
     let tokens = |response: &Value| {
         response["usage"]["input_tokens"]
             .as_u64()
             .expect("a number")
     };
-    // One token would be the control token itself.
-    assert!(tokens(&spelled) > tokens(&plain) + 3, "{spelled} {plain}");
+    // A single token would be the control token itself.
+    assert!(tokens(&control) > tokens(&plain) + 3, "{control} {plain}");
     let count = |response: &Value| {
         let text = response["output_text"].as_str().expect("text");
         text.matches("<im_end>").count()
     };
-    assert_eq!((count(&spelled), count(&plain)), (2, 1));
+    assert_eq!((count(&control), count(&plain)), (2, 1));
 }
 
 #[tokio::test]
@@ -93,7 +93,7 @@ async fn usage_counts_tokens() {
 }
 
 #[tokio::test]
-async fn what_the_cache_saves_is_told_in_usage_and_header() {
+async fn cached_tokens_are_in_usage_and_in_a_header() {
     let mut model = Script::new("scripted", |_| "x".to_owned());
     model.engine = EngineOptions::default();
     let app = Setup::of(model).start().await;
@@ -119,7 +119,7 @@ async fn what_the_cache_saves_is_told_in_usage_and_header() {
 }
 
 #[tokio::test]
-async fn the_models_defaults_are_shown_and_wishes_win() {
+async fn sampling_defaults_are_echoed_and_a_request_overrides_them() {
     let mut model = Script::new("scripted", |_| "x".to_owned());
     model.defaults.temperature = 0.6;
     model.defaults.top_p = 0.95;
@@ -130,7 +130,7 @@ async fn the_models_defaults_are_shown_and_wishes_win() {
 }
 
 #[tokio::test]
-async fn a_model_may_be_left_out_only_if_there_is_one() {
+async fn model_may_be_omitted_only_if_one_is_served() {
     let setup = Setup {
         models: vec![
             Script::new("a", |_| "I am a.".to_owned()),
@@ -156,7 +156,7 @@ async fn a_model_may_be_left_out_only_if_there_is_one() {
 }
 
 #[tokio::test]
-async fn a_bias_can_make_the_model_say_one_token_only() {
+async fn logit_bias_can_force_a_token() {
     let app = Setup::answering("bbb").start().await;
     let tokenizer = crate::support::tokenizer();
     let token = tokenizer.encode_text("a", false)[0].to_string();
@@ -169,10 +169,10 @@ async fn a_bias_can_make_the_model_say_one_token_only() {
 }
 
 #[tokio::test]
-async fn a_seed_decides_the_answer_of_a_hot_model() {
+async fn a_seed_makes_sampling_reproducible() {
     let app = Setup::answering("").start().await;
     let request = |seed: i64| {
-        // The script's certainty is taken away, so that chance decides.
+        // Without the scripted model's confident logits, sampling is random.
         let end = "2";
         json!({"input": "x", "seed": seed, "max_output_tokens": 12, "logit_bias": {end: -100}})
     };

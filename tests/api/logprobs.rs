@@ -1,10 +1,10 @@
-//! How likely the tokens of an answer were, on every API.
+//! Logprobs of output tokens, on every API.
 
 use serde_json::{Value, json};
 
 use crate::support::{Events, Setup, TestApp, chunks};
 
-/// Characters of several tokens among it.
+/// Text with characters of several tokens.
 const TEXT: &str = "Hello there, caf\u{e9} \u{1f600}\u{4e16}.";
 
 fn asking(top: u64) -> Value {
@@ -17,14 +17,14 @@ fn list(value: &Value) -> &Vec<Value> {
     value.as_array().expect("a list")
 }
 
-/// The text that the bytes of these entries make.
+/// Joins the `bytes` of logprob entries to a text.
 fn joined(entries: &Value) -> String {
     let bytes = list(entries).iter().flat_map(|entry| list(&entry["bytes"]));
     let byte = |byte: &Value| u8::try_from(byte.as_u64().expect("a number")).expect("a byte");
     String::from_utf8(bytes.map(byte).collect()).expect("whole characters")
 }
 
-/// The same entries without their bytes, as events have them.
+/// Returns the entries without their bytes, as they are in events.
 fn without_bytes(entries: &Value) -> Value {
     let mut entries = entries.clone();
     for entry in entries.as_array_mut().expect("a list") {
@@ -38,7 +38,7 @@ fn without_bytes(entries: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_response_has_them_whole_and_stored() {
+async fn responses_have_logprobs_and_store_them() {
     let app = Setup::answering(TEXT).start().await;
     let response = app.created(asking(2)).await;
     assert_eq!(response["top_logprobs"], 2);
@@ -72,7 +72,7 @@ async fn a_response_has_them_whole_and_stored() {
 }
 
 #[tokio::test]
-async fn they_come_only_if_asked_for() {
+async fn logprobs_are_opt_in() {
     let app = Setup::answering(TEXT).start().await;
     for request in [
         json!({"input": "Hi"}),
@@ -85,7 +85,7 @@ async fn they_come_only_if_asked_for() {
 }
 
 #[tokio::test]
-async fn a_stream_has_the_same() {
+async fn streamed_logprobs_equal_those_of_the_response() {
     let app = Setup::answering(TEXT).start().await;
     let whole = app.created(asking(1)).await;
     let entries = &whole["output"][0]["content"][0]["logprobs"];
@@ -109,7 +109,7 @@ async fn a_stream_has_the_same() {
 }
 
 #[tokio::test]
-async fn what_a_stop_text_hides_has_none() {
+async fn text_removed_by_a_stop_string_has_no_logprobs() {
     let app = Setup::answering("one two three").start().await;
     let mut request = asking(0);
     request["stop"] = " thr".into();
@@ -125,7 +125,7 @@ async fn post(app: &TestApp, path: &str, request: &Value) -> reqwest::Response {
     answer
 }
 
-/// What is new in the chunks of a stream.
+/// Returns the deltas in the chunks of a stream.
 async fn choices(app: &TestApp, path: &str, mut request: Value) -> Vec<Value> {
     request["stream"] = true.into();
     let chunks = chunks(post(app, path, &request).await).await;
@@ -134,7 +134,7 @@ async fn choices(app: &TestApp, path: &str, mut request: Value) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_chat_has_them() {
+async fn chat_completions_have_logprobs() {
     const PATH: &str = "/v1/chat/completions";
     let app = Setup::answering(TEXT).start().await;
     let request = json!({
@@ -156,7 +156,7 @@ async fn a_chat_has_them() {
 }
 
 #[tokio::test]
-async fn a_completion_has_them() {
+async fn completions_have_logprobs() {
     const PATH: &str = "/v1/completions";
     let app = Setup::answering(TEXT).start().await;
     let request = json!({"prompt": "Hi", "max_tokens": 99, "logprobs": 2});
@@ -188,7 +188,7 @@ async fn a_completion_has_them() {
 }
 
 #[tokio::test]
-async fn events_without_text_have_none() {
+async fn events_without_text_have_no_logprobs() {
     let app = Setup::answering("").start().await;
     let events: Events = app.stream(asking(1)).await;
     let events = events.all().await;

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::support::Setup;
 
 #[tokio::test]
-async fn what_was_done_is_counted() {
+async fn metrics_count_requests_and_tokens() {
     let app = Setup::answering("Yes.").start().await;
     let first = app.created(json!({"input": "Hi."})).await;
     app.created(json!({"input": "And?", "previous_response_id": first["id"]}))

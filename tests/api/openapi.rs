@@ -1,4 +1,4 @@
-//! The contract as a document: all of it, and nothing that is not there.
+//! `/openapi.json`: describes every route, and nothing else.
 
 use std::fs;
 
@@ -17,7 +17,7 @@ fn paths(contract: &Value) -> &Map<String, Value> {
     contract["paths"].as_object().expect("paths")
 }
 
-/// What is referred to by name, anywhere in the document.
+/// Collects the targets of all `$ref`s in the document.
 fn references(value: &Value, into: &mut Vec<String>) {
     match value {
         Value::Object(map) => {
@@ -39,7 +39,7 @@ async fn a_change_of_the_contract_shows() {
 }
 
 #[tokio::test]
-async fn all_that_is_referred_to_is_there() {
+async fn all_references_resolve() {
     let app = Setup::default().start().await;
     let contract = contract(&app).await;
     let mut found = Vec::new();
@@ -73,7 +73,7 @@ async fn every_operation_is_a_route() {
 }
 
 #[tokio::test]
-async fn every_route_is_in_it() {
+async fn every_route_is_described() {
     let app = Setup::default().start().await;
     let contract = contract(&app).await;
     let table = concat!(env!("CARGO_MANIFEST_DIR"), "/src/http/router.rs");

@@ -1,11 +1,11 @@
-//! The routes themselves: what there is, under which paths, and what there is not.
+//! Routes: existing paths, their methods, and unknown paths.
 
 use serde_json::{Value, json};
 
 use crate::support::{Script, Setup, error};
 
 #[tokio::test]
-async fn each_route_is_there_without_v1_too() {
+async fn routes_exist_with_and_without_v1() {
     let app = Setup::answering("Hi.").start().await;
     let request =
         json!({"input": [{"role": "user", "content": "Say this is a test!"}], "temperature": 0.7});
@@ -59,7 +59,7 @@ async fn health_is_open() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_an_error_object() {
+async fn unknown_routes_are_error_objects() {
     let app = Setup::default().start().await;
     for path in [
         "/",
@@ -84,7 +84,7 @@ async fn what_is_not_there_is_an_error_object() {
 }
 
 #[tokio::test]
-async fn every_answer_has_a_request_id() {
+async fn every_response_has_a_request_id() {
     let app = Setup::default().start().await;
     let id = app.get("/health").await.headers()["x-request-id"].clone();
     let hex = id

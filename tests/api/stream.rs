@@ -1,4 +1,4 @@
-//! Responses that come as events.
+//! Streamed responses.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ async fn a_short_answer_is_this_stream() {
 }
 
 #[tokio::test]
-async fn text_comes_as_it_is_generated() {
+async fn text_is_streamed_as_it_is_generated() {
     let model = Script::new("scripted", |_| "one two three four five".to_owned());
     let app = Setup::of(model).start().await;
     let events = app.stream(json!({"input": "x"})).await.all().await;
@@ -32,7 +32,7 @@ async fn text_comes_as_it_is_generated() {
 }
 
 #[tokio::test]
-async fn silence_is_filled_with_signs_of_life() {
+async fn keep_alive_comments_fill_pauses() {
     let model = Script::new("scripted", |_| "x".to_owned())
         .executor(|executor| executor.step_delay(Duration::from_millis(500)));
     let setup = Setup {
@@ -64,7 +64,7 @@ async fn silence_is_filled_with_signs_of_life() {
 }
 
 #[tokio::test]
-async fn the_first_events_do_not_wait_for_the_prompt() {
+async fn the_first_events_do_not_wait_for_the_prefill() {
     let model = Script::new("scripted", |_| "x".to_owned())
         .executor(|executor| executor.step_delay(Duration::from_secs(2)));
     let app = Setup::of(model).start().await;
@@ -79,7 +79,7 @@ async fn the_first_events_do_not_wait_for_the_prompt() {
 }
 
 #[tokio::test]
-async fn streams_are_not_to_be_held_back_on_the_way() {
+async fn streams_tell_proxies_not_to_buffer() {
     let app = Setup::default().start().await;
     let answer = app.create(json!({"input": "x", "stream": true})).await;
     assert_eq!(answer.headers()["cache-control"], "no-cache");
@@ -88,7 +88,7 @@ async fn streams_are_not_to_be_held_back_on_the_way() {
 }
 
 #[tokio::test]
-async fn many_at_once_do_not_mix() {
+async fn concurrent_streams_do_not_mix() {
     let model = Script::new("scripted", |prompt| {
         let word = prompt.split("say ").nth(1).unwrap_or_default();
         word.chars()

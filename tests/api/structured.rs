@@ -1,11 +1,12 @@
-//! Answers that must have a form, on every API.
+//! Structured output, on every API.
 
 use serde_json::{Value, json};
 
-use super::thinking::OPENING;
+use super::reasoning::OPENING;
 use crate::support::{Script, Setup, TestApp, error};
 
-/// A model that would rather talk; where it may not, it says what comes first in the vocabulary.
+/// A model that prefers free text. Under a mask it generates the first allowed token of the
+/// vocabulary.
 fn talkative() -> Setup {
     Setup::answering("Sure, here it is: 1, 2, 3.")
 }
@@ -47,7 +48,7 @@ fn request(format: &Value, seed: u64) -> Value {
 }
 
 #[tokio::test]
-async fn a_response_has_the_form_of_its_schema() {
+async fn a_response_matches_its_schema() {
     let app = talkative().start().await;
     for seed in 0..5 {
         let response = app.created(request(&flat(&schema()), seed)).await;
@@ -66,7 +67,7 @@ async fn a_response_has_the_form_of_its_schema() {
 }
 
 #[tokio::test]
-async fn a_stream_is_the_same_and_comes_bit_by_bit() {
+async fn a_stream_has_the_same_text_in_deltas() {
     let app = talkative().start().await;
     let whole = app.created(request(&flat(&schema()), 3)).await;
     let events = app.stream(request(&flat(&schema()), 3)).await.all().await;
@@ -80,7 +81,7 @@ async fn a_stream_is_the_same_and_comes_bit_by_bit() {
 }
 
 #[tokio::test]
-async fn a_json_object_is_one() {
+async fn json_object_output_is_an_object() {
     let app = talkative().start().await;
     let mut request = request(&json!({"type": "json_object"}), 0);
     request["max_output_tokens"] = 40.into();
@@ -92,7 +93,7 @@ async fn a_json_object_is_one() {
 }
 
 #[tokio::test]
-async fn a_short_limit_cuts_it_as_any_answer() {
+async fn a_limit_without_room_for_a_completion_cuts_the_output() {
     let app = talkative().start().await;
     let mut request = request(&flat(&schema()), 0);
     request["max_output_tokens"] = 3.into();
@@ -106,7 +107,7 @@ async fn a_short_limit_cuts_it_as_any_answer() {
 }
 
 #[tokio::test]
-async fn a_limit_with_room_for_it_leaves_it_whole() {
+async fn a_limit_with_room_for_a_completion_gives_valid_json() {
     let app = talkative().start().await;
     let open = json!({
         "type": "object",
@@ -119,7 +120,7 @@ async fn a_limit_with_room_for_it_leaves_it_whole() {
         let mut request = request(&flat(&open), seed);
         request["max_output_tokens"] = 64.into();
         let response = app.created(request).await;
-        // Drawn from all tokens, the first may open thoughts, which take what they like.
+        // Sampling from all tokens may open reasoning first, whose text is not constrained.
         if response["output"][0]["type"] == "reasoning" {
             continue;
         }
@@ -137,7 +138,7 @@ async fn a_limit_with_room_for_it_leaves_it_whole() {
 }
 
 #[tokio::test]
-async fn a_constrained_answer_can_be_continued() {
+async fn a_constrained_response_can_be_continued() {
     let app = talkative().start().await;
     let first = app.created(request(&flat(&schema()), 1)).await;
     let mut second = request(&nested(&schema()), 2);
@@ -149,7 +150,7 @@ async fn a_constrained_answer_can_be_continued() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_enforced_is_refused_by_its_path() {
+async fn unsupported_schemas_are_refused_with_their_path() {
     let app = talkative().start().await;
     let bad = json!({"type": "object", "properties": {"a": {"not": {"type": "null"}}}});
     for stream in [false, true] {
@@ -174,7 +175,7 @@ async fn chat(app: &TestApp, format: &Value) -> reqwest::Response {
 }
 
 #[tokio::test]
-async fn a_chat_has_the_form_of_its_schema() {
+async fn a_chat_completion_matches_its_schema() {
     let app = talkative().start().await;
     for format in [flat(&schema()), nested(&schema())] {
         let completion: Value = chat(&app, &format).await.json().await.expect("JSON");
@@ -192,7 +193,7 @@ async fn a_chat_has_the_form_of_its_schema() {
 }
 
 #[tokio::test]
-async fn one_that_talks_is_not_held_up() {
+async fn unconstrained_requests_do_not_wait_for_masks() {
     let app = Setup::of(Script::new("scripted", |_| "word ".repeat(50)))
         .start()
         .await;
@@ -203,7 +204,7 @@ async fn one_that_talks_is_not_held_up() {
 }
 
 #[tokio::test]
-async fn thoughts_come_before_it_as_they_like() {
+async fn reasoning_before_structured_output_is_unconstrained() {
     let mut model = Script::new("scripted", |_| {
         "Well, {\"name\": 1}.\n</think>\n\nSure, here it is.".to_owned()
     });

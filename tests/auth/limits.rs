@@ -1,11 +1,11 @@
-//! How much a key may ask for.
+//! Rate limits of a key.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::{Entry, create, created, start};
-use crate::support::{PATIENCE, Script, Setup, error};
+use crate::support::{Script, Setup, TIMEOUT, error};
 
 #[tokio::test]
 async fn requests_a_minute() {
@@ -91,6 +91,6 @@ async fn requests_at_once() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    let freed = tokio::time::timeout(PATIENCE, free).await;
+    let freed = tokio::time::timeout(TIMEOUT, free).await;
     assert!(freed.is_ok(), "the place is not free");
 }

@@ -1,4 +1,4 @@
-//! What another key created is as if it had never been.
+//! Responses of another key look like missing ones.
 
 use std::{path::Path, sync::Arc};
 
@@ -24,7 +24,7 @@ async fn serve(
     };
     let log = session::open(folder, &sled, LogOptions::default()).expect("a log");
     let setup = Setup {
-        gate,
+        authenticator: gate,
         entropy: Arc::clone(entropy),
         log: log.clone(),
         ..Setup::default()
@@ -198,7 +198,7 @@ async fn how_soon_an_answer_begins_tells_nothing_of_others() {
         let mut model = Script::new("scripted", |_| "Yes.".to_owned());
         model.engine = EngineOptions::default();
         let setup = Setup {
-            gate: gate(policy(top, [&ann, &bob])),
+            authenticator: gate(policy(top, [&ann, &bob])),
             ..Setup::of(model)
         };
         let app = setup.start().await;
@@ -217,7 +217,7 @@ async fn how_soon_an_answer_begins_tells_nothing_of_others() {
 async fn all_who_have_one_of_several_keys_are_the_same() {
     let keys = ["one", "other"].map(|key| Secret::new(key.to_owned()));
     let setup = Setup {
-        gate: Arc::new(Authenticator::keys(&keys, false)),
+        authenticator: Arc::new(Authenticator::keys(&keys, false)),
         ..Setup::default()
     };
     let app = setup.start().await;

@@ -19,7 +19,7 @@ async fn a_policy_is_in_force_from_the_next_request_on() {
     let (ann, bob) = (Entry::new("ann", ""), Entry::new("bob", ""));
     let gate = gate(policy("", [&ann]));
     let setup = Setup {
-        gate: Arc::clone(&gate),
+        authenticator: Arc::clone(&gate),
         ..Setup::default()
     };
     let app = setup.start().await;
@@ -71,7 +71,7 @@ async fn a_policy_is_in_force_from_the_next_request_on() {
 async fn a_crowd_with_wrong_secrets_keeps_nobody_else_out() {
     let (ann, bob) = (Entry::new("ann", ""), Entry::new("bob", ""));
     let setup = Setup {
-        gate: gate(policy("", [&ann, &bob])),
+        authenticator: gate(policy("", [&ann, &bob])),
         ..Setup::default()
     };
     let app = setup.start().await;
@@ -98,7 +98,7 @@ async fn a_crowd_with_wrong_secrets_keeps_nobody_else_out() {
 async fn many_at_once_with_the_right_secret_all_come_in() {
     let ann = Entry::new("ann", "");
     let setup = Setup {
-        gate: gate(policy("", [&ann])),
+        authenticator: gate(policy("", [&ann])),
         ..Setup::default()
     };
     let app = setup.start().await;

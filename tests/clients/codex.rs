@@ -1,5 +1,5 @@
-//! Codex CLI against a scripted model: it runs the command that the model asks for, and shows it what
-//! came out.
+//! Codex CLI with a scripted model. Codex runs the command that the model calls, and sends the
+//! output back.
 
 use std::{fs, path::Path};
 
@@ -14,10 +14,10 @@ use crate::{
 
 use super::{named, node, run};
 
-/// What only who runs the command can know.
+/// Content of the file that the command prints; Codex learns it only by running the command.
 const NOTE: &str = "the barometer stands at 1013";
 
-/// What docs/clients.md shows.
+/// The configuration in docs/clients.md.
 const CONFIG: &str = r#"
 model = "caller"
 model_provider = "stemma"
@@ -33,7 +33,8 @@ base_url = "URL/v1"
 wire_api = "responses"
 "#;
 
-/// The model that says what it is told to, with room for all that Codex sends along.
+/// A model whose output the prompt dictates, with a context that fits Codex's instructions and
+/// tools.
 fn setup() -> Setup {
     let mut setup = tools::setup();
     let models = setup.models.into_iter();
@@ -42,7 +43,7 @@ fn setup() -> Setup {
     setup
 }
 
-/// Codex with a configuration and a folder to work in.
+/// Codex, with its configuration and a working folder.
 struct Codex {
     home: TempDir,
     work: TempDir,
@@ -61,13 +62,13 @@ impl Codex {
         codex
     }
 
-    /// What `codex exec` tells of a turn, event by event; `None` where there is no Codex.
+    /// Runs `codex exec` and returns its events; `None` if Codex is not installed.
     async fn exec(&self, arguments: &[&str]) -> Option<Vec<Value>> {
         let modules = named("STEMMA_TEST_NODE_MODULES")?;
         let said = run(node()?
             .arg(Path::new(&modules).join("@openai/codex/bin/codex.js"))
             .args(["exec", "--json", "--strict-config", "--skip-git-repo-check"])
-            // The command is the test's own, and not every machine has the sandbox that it would run in.
+            // The command is the test's own, and some machines lack the sandbox that Codex needs.
             .arg("--dangerously-bypass-approvals-and-sandbox")
             .args(arguments)
             .env("CODEX_HOME", self.home.path())
@@ -79,7 +80,7 @@ impl Codex {
     }
 }
 
-/// The one item of a type that was completed.
+/// Returns the only completed item of type `kind`.
 fn item<'a>(events: &'a [Value], kind: &str) -> &'a Value {
     let completed = events
         .iter()
@@ -93,7 +94,7 @@ fn item<'a>(events: &'a [Value], kind: &str) -> &'a Value {
     }
 }
 
-/// A turn in which a command is run and read, and one that goes on from there.
+/// Runs a turn with a command, and a turn that continues it.
 async fn turns(app: &TestApp, arguments: &[&str]) {
     let codex = Codex::new(app);
     let call = r#"Say: <tool_call>
@@ -127,13 +128,13 @@ async fn turns(app: &TestApp, arguments: &[&str]) {
 }
 
 #[tokio::test]
-async fn codex_without_its_search_runs_a_command() {
+async fn codex_without_web_search_runs_a_command() {
     let app = setup().start().await;
     turns(&app, &["-c", "web_search=\"disabled\""]).await;
 }
 
 #[tokio::test]
-async fn codex_as_it_comes_runs_a_command_where_unsupported_tools_are_skipped() {
+async fn codex_with_default_settings_runs_a_command_if_unsupported_tools_are_skipped() {
     let mut setup = setup();
     setup.options.unsupported_tools = UnsupportedTools::Skip;
     turns(&setup.start().await, &[]).await;

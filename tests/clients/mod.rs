@@ -1,8 +1,8 @@
-//! Clients that others wrote, against scripted servers and a real model.
+//! Third-party clients, with scripted models and with real ones.
 //!
-//! `STEMMA_TEST_PYTHON` names a Python with the packages of requirements.txt, `STEMMA_TEST_NODE` a Node
-//! and `STEMMA_TEST_NODE_MODULES` the folder of the packages of node/package.json; `cargo xtask test`
-//! makes them and sets these.
+//! `STEMMA_TEST_PYTHON` is a Python with the packages of requirements.txt, and `STEMMA_TEST_NODE`
+//! is a Node. `STEMMA_TEST_NODE_MODULES` is the folder of the packages of node/package.json. `cargo
+//! xtask test` installs them and sets the variables.
 
 mod codex;
 mod contract;
@@ -21,7 +21,7 @@ const TEXT: &str = "Hello there, caf\u{e9} \u{1F600}.";
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients");
 
-/// What an environment variable names, if it is set.
+/// Returns an environment variable's value; `None` if it is not set.
 #[expect(clippy::print_stdout, reason = "says why a test did nothing")]
 fn named(variable: &str) -> Option<OsString> {
     let value = env::var_os(variable);
@@ -31,19 +31,19 @@ fn named(variable: &str) -> Option<OsString> {
     value
 }
 
-/// The Python with the clients.
+/// Returns a Python that has the clients; `None` if the variable is not set.
 fn python() -> Option<Command> {
     named("STEMMA_TEST_PYTHON").map(Command::new)
 }
 
-/// The Node that finds the clients.
+/// Returns a Node that finds the clients; `None` if a variable is not set.
 fn node() -> Option<Command> {
     let mut node = Command::new(named("STEMMA_TEST_NODE")?);
     node.env("NODE_PATH", named("STEMMA_TEST_NODE_MODULES")?);
     Some(node)
 }
 
-/// Runs a command that must succeed, and gives what it wrote.
+/// Runs a command that must succeed, and returns its standard output.
 async fn run(command: &mut Command) -> String {
     let output = command.kill_on_drop(true).output().await;
     let output = output.expect("a program that starts");
@@ -53,14 +53,15 @@ async fn run(command: &mut Command) -> String {
     said
 }
 
-/// Runs one of the scripts.
+/// Runs a script of this folder; does nothing if `command` is `None`.
 async fn script(command: Option<Command>, name: &str, arguments: &[&str]) {
     if let Some(mut command) = command {
         run(command.arg(format!("{FOLDER}/{name}")).args(arguments)).await;
     }
 }
 
-/// A server with a model that greets, with one that takes its time, and with models that fail once, in their fourth step.
+/// Starts a server with four models: one that greets, one that is slow, and two that fail once, in
+/// their fourth step.
 async fn start() -> TestApp {
     let failing = |id: &str| {
         let script = Script::new(id, |_| "Not to the end.".to_owned());
@@ -93,14 +94,14 @@ async fn tools_with_openai_for_python() {
 }
 
 #[tokio::test]
-async fn an_agent_of_openai() {
+async fn openai_agents() {
     let app = tools::setup().start().await;
     let arguments = [&*app.url, "caller", "scripted"];
     script(python(), "openai_agents.py", &arguments).await;
 }
 
 #[tokio::test]
-async fn the_open_responses_schema() {
+async fn open_responses_schema() {
     let app = start().await;
     let arguments = [&app.url, "greeter", "failing"];
     script(python(), "open_responses.py", &arguments).await;

@@ -1,4 +1,4 @@
-//! The clients and a real model, as users have them.
+//! Third-party clients with real models.
 
 use std::{env, path::Path, process::Stdio};
 
@@ -12,10 +12,10 @@ use super::{FOLDER, node, python, run, script};
 
 const MODEL: &str = "smollm2";
 
-/// A model that calls tools, in JSON without its template's markers.
+/// A model that writes tool calls as bare JSON, without the markers of its template.
 const CALLER: &str = "qwen2.5-coder-0.5b";
 
-/// Starts the program; nothing where the cache folder has no model.
+/// Starts the program; `None` if the model is not downloaded.
 #[expect(clippy::print_stdout, reason = "says why a test did nothing")]
 async fn serve(model: &str, sessions: &Path) -> Option<(Child, String)> {
     let cache = Sources::from_environment(|name| env::var(name).ok()).cache;
@@ -43,7 +43,7 @@ async fn serve(model: &str, sessions: &Path) -> Option<(Child, String)> {
 }
 
 #[tokio::test]
-async fn clients_talk_with_a_real_model() {
+async fn clients_work_with_a_real_model() {
     let sessions = tempfile::tempdir().expect("a folder");
     let Some((_server, url)) = serve(MODEL, sessions.path()).await else {
         return;
@@ -56,7 +56,7 @@ async fn clients_talk_with_a_real_model() {
 }
 
 #[tokio::test]
-async fn a_real_model_calls_a_tool_and_uses_what_it_gives_also_after_a_restart() {
+async fn a_real_model_calls_a_tool_and_uses_the_result_also_after_a_restart() {
     let sessions = tempfile::tempdir().expect("a folder");
     let Some(mut python) = python() else {
         return;
@@ -78,7 +78,7 @@ async fn a_real_model_calls_a_tool_and_uses_what_it_gives_also_after_a_restart()
 }
 
 #[tokio::test]
-async fn an_agent_of_openai_runs_on_a_real_model() {
+async fn openai_agents_with_a_real_model() {
     let sessions = tempfile::tempdir().expect("a folder");
     if let Some((_server, url)) = serve(CALLER, sessions.path()).await {
         script(python(), "openai_agents.py", &[&url, CALLER, "real"]).await;
@@ -86,7 +86,7 @@ async fn an_agent_of_openai_runs_on_a_real_model() {
 }
 
 #[tokio::test]
-async fn answers_parse_into_a_nested_model_however_short_the_limit() {
+async fn outputs_parse_into_a_nested_model_at_any_limit() {
     for model in [MODEL, CALLER] {
         let sessions = tempfile::tempdir().expect("a folder");
         if let Some((_server, url)) = serve(model, sessions.path()).await {

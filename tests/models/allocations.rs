@@ -1,4 +1,4 @@
-//! A step of own kernels takes no memory once its buffers have grown.
+//! A step of the CPU kernels allocates no memory once its buffers have grown.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},

@@ -13,8 +13,8 @@ use super::{
     running::{assert_close, cpu_options, feed, last_logits, load, load_cpu},
 };
 
-/// Asserts that logits are what they must be: close on MLX, whose sums depend on the shapes of
-/// products; the same bits on own kernels.
+/// Asserts equality of logits: close on MLX, whose sums depend on the shapes of products; the same
+/// bits on the CPU kernels.
 type Same = fn(&str, &[f32], &[f32]);
 
 /// Something that holds on every executor.

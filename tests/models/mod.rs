@@ -3,15 +3,15 @@
 
 mod allocations;
 mod batching;
+#[path = "../../benches/engine/perplexity.rs"]
+mod compute_perplexity;
 mod damaged;
 mod devices;
 mod files;
-mod frozen;
 mod golden;
+mod kv_export;
 mod perplexity;
-#[path = "../../benches/engine/quality.rs"]
-mod quality;
+mod prefix_cache;
 mod real;
-mod reuse;
 mod running;
 mod speculation;

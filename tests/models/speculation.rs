@@ -1,4 +1,4 @@
-//! The engine: guesses at what comes next change no answer of a model.
+//! Drafts change no answer of a real model.
 
 use half::f16;
 use stemma::{
@@ -22,7 +22,7 @@ fn options(speculation: Speculation) -> EngineOptions {
     }
 }
 
-/// What a model answers, one job beside the others.
+/// Returns the answers of several concurrent jobs.
 async fn answers(engine: &EngineHandle, prompt: &[u32], length: usize) -> Vec<Vec<GeneratedToken>> {
     let answer = |(temperature, seed): (f32, u64)| {
         let sampling = SamplingParams {

@@ -15,7 +15,7 @@ use stemma::{
 };
 
 use super::{open, parrot, path_of, stop};
-use crate::support::{Entropy, PATIENCE, Setup, TestApp};
+use crate::support::{Entropy, Setup, TIMEOUT, TestApp};
 
 /// A server over a folder, with snapshots.
 struct Server {
@@ -79,14 +79,14 @@ impl Server {
         (continuation, warm, response)
     }
 
-    /// Waits until there are so many files.
+    /// Waits until there are `files` files.
     async fn wait_for(&self, files: u64) {
         let reached = async {
             while self.snapshots.stats().files != files {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
         };
-        let reached = tokio::time::timeout(PATIENCE, reached).await;
+        let reached = tokio::time::timeout(TIMEOUT, reached).await;
         assert!(reached.is_ok(), "{:?}, not {files}", self.snapshots.stats());
     }
 }

@@ -1,20 +1,20 @@
-//! Reading server-sent events as they come.
+//! A reader of server-sent events.
 
 use std::collections::VecDeque;
 
 use reqwest::Response;
 use serde_json::Value;
 
-use super::PATIENCE;
+use super::TIMEOUT;
 
-/// One frame of a stream.
+/// A frame of a stream.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Frame {
     Event { name: String, data: Value },
     Comment,
 }
 
-/// A stream of events.
+/// A stream of server-sent events.
 pub(crate) struct Events {
     answer: Response,
     text: String,
@@ -30,10 +30,11 @@ impl Events {
         }
     }
 
-    /// The next frame; none when the stream has ended, which must not be in the middle of one.
+    /// Returns the next frame; `None` at the end of the stream. Panics if the stream ends within a
+    /// frame.
     pub(crate) async fn next_frame(&mut self) -> Option<Frame> {
         while self.frames.is_empty() {
-            let chunk = tokio::time::timeout(PATIENCE, self.answer.chunk());
+            let chunk = tokio::time::timeout(TIMEOUT, self.answer.chunk());
             let chunk = chunk
                 .await
                 .expect("a frame in time")
@@ -52,7 +53,7 @@ impl Events {
         self.frames.pop_front()
     }
 
-    /// The next event, comments passed over.
+    /// Returns the next event; skips comments.
     pub(crate) async fn next(&mut self) -> Option<Value> {
         loop {
             match self.next_frame().await? {
@@ -62,7 +63,7 @@ impl Events {
         }
     }
 
-    /// Reads on to the first event of this name.
+    /// Reads up to the first event of type `name`, and returns that event.
     pub(crate) async fn until(&mut self, name: &str) -> Value {
         while let Some(event) = self.next().await {
             if event["type"] == name {
@@ -72,7 +73,7 @@ impl Events {
         panic!("the stream ends without {name}");
     }
 
-    /// All events to the end. Checks what is true of every stream.
+    /// Returns all events to the end of the stream. Checks invariants of every stream.
     pub(crate) async fn all(mut self) -> Vec<Value> {
         let mut events = Vec::new();
         while let Some(event) = self.next().await {
@@ -91,7 +92,7 @@ impl Events {
     }
 }
 
-/// The chunks of a stream without names, which must say its end.
+/// Returns the chunks of a stream without event names. Checks that `[DONE]` ends the stream.
 pub(crate) async fn chunks(answer: Response) -> Vec<Value> {
     let text = answer.text().await.expect("text");
     let chunks = text.strip_suffix("data: [DONE]\n\n");

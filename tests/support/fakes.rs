@@ -1,11 +1,11 @@
-//! Time that stands still and ids that count.
+//! A fixed clock, and ids that count up.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use jiff::Timestamp;
 use stemma::clock;
 
-/// Always the same moment.
+/// A clock that always returns the same time.
 pub(super) struct Clock;
 
 impl clock::Clock for Clock {
@@ -14,11 +14,11 @@ impl clock::Clock for Clock {
     }
 }
 
-/// Numbers that count up; the first ids of a test are always the same.
+/// Random numbers that count up from 0, so that a test's ids are predictable.
 #[derive(Default)]
 pub(crate) struct Entropy {
     drawn: AtomicU64,
-    /// Panics at the next draw.
+    /// True to panic at the next draw.
     pub(crate) panics: AtomicBool,
 }
 

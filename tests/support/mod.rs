@@ -1,4 +1,4 @@
-//! A server of scripted models on a loopback port, and what tests ask of it.
+//! A server with scripted models on a loopback port, and requests to it.
 
 mod events;
 mod fakes;
@@ -27,22 +27,22 @@ use stemma::{
 };
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 
-/// How long a test waits for what must happen.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+/// Timeout of everything that a test waits for.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A log that ends with its process.
+/// Returns a session log in memory.
 fn in_memory() -> SessionLog {
     SessionLog::start(Arc::new(MemoryStorage::default()), LogOptions::default()).expect("a log")
 }
 
-/// What a server is made of.
+/// Configuration of a test server.
 pub(crate) struct Setup {
     pub(crate) models: Vec<Script>,
     pub(crate) options: HttpOptions,
     pub(crate) shutdown_grace: Duration,
     pub(crate) entropy: Arc<Entropy>,
     pub(crate) log: SessionLog,
-    pub(crate) gate: Arc<Authenticator>,
+    pub(crate) authenticator: Arc<Authenticator>,
     pub(crate) snapshots: Option<Snapshots>,
 }
 
@@ -54,19 +54,19 @@ impl Default for Setup {
             shutdown_grace: Duration::from_secs(1),
             entropy: Arc::default(),
             log: in_memory(),
-            gate: Arc::new(Authenticator::open(false)),
+            authenticator: Arc::new(Authenticator::open(false)),
             snapshots: None,
         }
     }
 }
 
 impl Setup {
-    /// One model that answers everything with this text.
+    /// Returns a setup of one model that always generates `text`.
     pub(crate) fn answering(text: &'static str) -> Self {
         Self::of(Script::new("scripted", move |_| text.to_owned()))
     }
 
-    /// One model.
+    /// Returns a setup of one model.
     pub(crate) fn of(model: Script) -> Self {
         Self {
             models: vec![model],
@@ -76,12 +76,12 @@ impl Setup {
 
     /// Starts the server.
     pub(crate) async fn start(self) -> TestApp {
-        self.start_over(None).await
+        self.start_with_tls(None).await
     }
 
-    /// Starts the server, over TLS if so told.
-    pub(crate) async fn start_over(self, tls: Option<&'static Tls>) -> TestApp {
-        let memories = self.models.iter().map(Script::memories).collect();
+    /// Starts the server, over TLS if `tls` is given.
+    pub(crate) async fn start_with_tls(self, tls: Option<&'static Tls>) -> TestApp {
+        let live_caches = self.models.iter().map(Script::live_caches).collect();
         let models = self.models.into_iter().map(Script::serve).collect();
         let models = Models::new(models).expect("models with different names");
         let clock = Arc::new(fakes::Clock);
@@ -89,7 +89,7 @@ impl Setup {
         let service = Arc::new(service.with_snapshots(self.snapshots));
         let state = AppState::new(
             Arc::clone(&service),
-            self.gate,
+            self.authenticator,
             self.options,
             Arc::new(Entropy::default()),
         );
@@ -104,30 +104,30 @@ impl Setup {
             service,
             url: format!("http://{address}"),
             client: reqwest::Client::new(),
-            memories,
+            live_caches,
             stop: Some(stop),
             server: tokio::spawn(served),
         }
     }
 }
 
-/// A running server.
+/// A running test server.
 pub(crate) struct TestApp {
     pub(crate) service: Arc<Service>,
     pub(crate) url: String,
     pub(crate) client: reqwest::Client,
-    memories: Vec<Arc<AtomicUsize>>,
+    live_caches: Vec<Arc<AtomicUsize>>,
     stop: Option<oneshot::Sender<()>>,
     server: JoinHandle<std::io::Result<()>>,
 }
 
 impl TestApp {
-    /// Asks for a response.
+    /// Posts a request of `/v1/responses`.
     pub(crate) async fn create(&self, request: Value) -> Response {
         self.post("/v1/responses", &request).await
     }
 
-    /// Posts a request.
+    /// Posts a JSON body.
     pub(crate) async fn post(&self, path: &str, request: &Value) -> Response {
         let request = self
             .client
@@ -136,7 +136,7 @@ impl TestApp {
         request.send().await.expect("an answer")
     }
 
-    /// Asks for a response that must come.
+    /// Posts a request of `/v1/responses` that must succeed, and returns the response.
     pub(crate) async fn created(&self, request: Value) -> Value {
         let answer = self.create(request).await;
         let status = answer.status();
@@ -145,7 +145,7 @@ impl TestApp {
         body
     }
 
-    /// Asks for a stream.
+    /// Posts a streamed request of `/v1/responses` that must succeed.
     pub(crate) async fn stream(&self, mut request: Value) -> Events {
         request["stream"] = true.into();
         let answer = self.create(request).await;
@@ -154,39 +154,39 @@ impl TestApp {
         Events::new(answer)
     }
 
-    /// Gets a path.
+    /// Sends `GET`.
     pub(crate) async fn get(&self, path: &str) -> Response {
         let request = self.client.get(format!("{}{path}", self.url));
         request.send().await.expect("an answer")
     }
 
-    /// Deletes a path.
+    /// Sends `DELETE`.
     pub(crate) async fn delete(&self, path: &str) -> Response {
         let request = self.client.delete(format!("{}{path}", self.url));
         request.send().await.expect("an answer")
     }
 
-    /// Posts these bytes as JSON, whatever they are.
+    /// Posts bytes to `/v1/responses` as `application/json`.
     pub(crate) async fn post_bytes(&self, bytes: impl Into<reqwest::Body>) -> Response {
         let request = self.client.post(format!("{}/v1/responses", self.url));
         let request = request.header(CONTENT_TYPE, "application/json").body(bytes);
         request.send().await.expect("an answer")
     }
 
-    /// Sequences that the engines hold memory for.
+    /// Returns the number of sequences whose KV cache the engines hold.
     pub(crate) fn sequences(&self) -> usize {
-        let count = |memories: &Arc<AtomicUsize>| memories.load(Ordering::SeqCst);
-        self.memories.iter().map(count).sum()
+        let count = |live_caches: &Arc<AtomicUsize>| live_caches.load(Ordering::SeqCst);
+        self.live_caches.iter().map(count).sum()
     }
 
-    /// Waits until the engines hold this many sequences.
+    /// Waits until the engines hold this number of sequences.
     pub(crate) async fn wait_for_sequences(&self, count: usize) {
         let reached = async {
             while self.sequences() != count {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
         };
-        let reached = tokio::time::timeout(PATIENCE, reached).await;
+        let reached = tokio::time::timeout(TIMEOUT, reached).await;
         assert!(
             reached.is_ok(),
             "{} sequences, not {count}",
@@ -194,21 +194,21 @@ impl TestApp {
         );
     }
 
-    /// Tells the server to stop.
+    /// Signals the server to shut down.
     pub(crate) fn stop(&mut self) {
         let stop = self.stop.take().expect("stopped once");
         stop.send(()).expect("a server that listens to it");
     }
 
-    /// Waits until the server has stopped.
+    /// Waits until the server has shut down.
     pub(crate) async fn stopped(self) {
-        let stopped = tokio::time::timeout(PATIENCE, self.server).await;
+        let stopped = tokio::time::timeout(TIMEOUT, self.server).await;
         let served = stopped.expect("a server that stops").expect("no panic");
         served.expect("no error");
     }
 }
 
-/// The error object of an answer that must have this status.
+/// Returns the error object of a response. Checks the response's status.
 pub(crate) async fn error(answer: Response, status: u16) -> Value {
     assert!(answer.headers().contains_key("x-request-id"));
     assert_eq!(answer.headers()[CONTENT_TYPE], "application/json");

@@ -1,4 +1,4 @@
-//! Models that answer from a script, with a real tokenizer and a real template.
+//! Scripted models with a real tokenizer and a real template.
 
 use std::{
     path::PathBuf,
@@ -23,7 +23,7 @@ const CHATML: &str = "{% for message in messages %}\
     {{ '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>\n' }}\
     {% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
 
-/// A model and its script.
+/// A scripted model.
 pub(crate) struct Script {
     pub(crate) id: String,
     pub(crate) executor: ScriptedExecutor,
@@ -38,14 +38,15 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    /// A model that answers a prompt, control tokens included, with what `reply` makes of it.
+    /// Returns a model whose output is `reply` of the prompt. The prompt includes its control
+    /// tokens.
     pub(crate) fn new(id: &str, reply: impl Fn(&str) -> String + Send + 'static) -> Self {
         Self::speaking(id, reply, |tokenizer, said| {
             tokenizer.encode_text(said, false)
         })
     }
 
-    /// The same, but markers that are tokens of their own come as these.
+    /// As [`new`](Self::new), but texts of control tokens in the output become these tokens.
     pub(crate) fn with_markers(id: &str, reply: impl Fn(&str) -> String + Send + 'static) -> Self {
         Self::speaking(id, reply, |tokenizer, said| {
             tokenizer.encode_prompt(&[PromptSegment::Template(said.to_owned())])
@@ -67,7 +68,7 @@ impl Script {
         Self {
             id: id.to_owned(),
             executor: ScriptedExecutor::new(tokenizer.vocab_size(), end, say),
-            // Without a prefix cache, what the engine holds is what it runs.
+            // The prefix cache is off, so that the engine holds only running sequences.
             engine: EngineOptions {
                 cache_bytes_max: 0,
                 ..EngineOptions::default()
@@ -82,7 +83,7 @@ impl Script {
         }
     }
 
-    /// The same with another executor.
+    /// Changes the executor.
     pub(crate) fn executor(
         self,
         change: impl FnOnce(ScriptedExecutor) -> ScriptedExecutor,
@@ -93,8 +94,8 @@ impl Script {
         }
     }
 
-    /// Counts the sequences that the engine holds memory for.
-    pub(crate) fn memories(&self) -> Arc<AtomicUsize> {
+    /// Returns the number of sequences whose KV cache the engine holds.
+    pub(crate) fn live_caches(&self) -> Arc<AtomicUsize> {
         self.executor.live_caches()
     }
 
@@ -131,7 +132,7 @@ impl Script {
     }
 }
 
-/// The small byte-level tokenizer that all scripted models have.
+/// The small byte-level tokenizer of all scripted models.
 pub(crate) fn tokenizer() -> Tokenizer {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let source = TokenizerSource::Json {

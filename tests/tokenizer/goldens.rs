@@ -89,7 +89,7 @@ fn survives_sentencepiece(text: &str) -> bool {
     !text.contains('\u{2581}')
 }
 
-/// Whether a text is in Unicode's composed form, as far as the texts of the goldens go.
+/// True if a text is in Unicode's composed form, as far as the texts of the goldens go.
 fn is_composed(text: &str) -> bool {
     !text.contains(['\u{308}', '\u{212B}'])
 }

@@ -1,4 +1,4 @@
-//! What a rendered prompt becomes: control tokens from markup, never from a user's text.
+//! Encoding of rendered prompts: control tokens come from the template, never from user text.
 
 use proptest::prelude::*;
 use stemma::tokenizer::{
@@ -102,7 +102,7 @@ fn ends_and_roles_are_known() {
     assert_eq!(tokenizer.vocab_size(), 390);
 }
 
-/// Texts full of control spellings, whole, cut and nested.
+/// Texts full of control token texts, whole, cut and nested.
 fn hostile() -> impl Strategy<Value = String> {
     let part = prop_oneof![
         Just("<|im_start|>".to_owned()),

@@ -5,7 +5,7 @@ use stemma::tokenizer::{Detokenizer, Tokenizer};
 
 use super::{fixture, random_cases};
 
-/// What each push and the finish return.
+/// Returns the results of each push and of the finish.
 fn pushes(tokenizer: &Tokenizer, ids: &[u32]) -> Vec<String> {
     let mut detokenizer: Detokenizer = tokenizer.detokenizer();
     let mut parts: Vec<String> = ids.iter().map(|&id| detokenizer.push(id)).collect();

@@ -1,5 +1,5 @@
-//! What files may say: roles and tokens from `tokenizer_config.json`, models that would reach
-//! control tokens by themselves, and everything that is refused.
+//! Tokenizer files: roles and tokens from `tokenizer_config.json`, models that would produce
+//! control tokens by themselves, and rejected files.
 
 use serde_json::{Map, Value, json};
 use stemma::tokenizer::{GgufVocabulary, Tokenizer, TokenizerSource};
@@ -57,7 +57,7 @@ fn a_role_makes_a_token_special() {
     assert_eq!(tokenizer.decode(&[2]), "");
 }
 
-/// Whether plain text can become a token.
+/// True if plain text can become a token.
 fn reaches(tokenizer: &Tokenizer, spelling: &str) -> bool {
     let id = tokenizer.token_id(spelling).expect("in the vocabulary");
     let texts = [

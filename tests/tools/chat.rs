@@ -1,4 +1,4 @@
-//! Tools and thoughts in chat completions.
+//! Tool calls and reasoning in chat completions.
 
 use reqwest::Response;
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ async fn choice(app: &TestApp, request: &Value) -> Value {
     body["choices"][0].clone()
 }
 
-/// What a stream adds up to, in the form of a choice without what is absent.
+/// Returns the sum of a stream's deltas as a choice without absent fields.
 async fn streamed(app: &TestApp, request: &Value) -> (Value, Vec<Value>) {
     let mut request = request.clone();
     request["stream"] = true.into();

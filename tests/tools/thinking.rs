@@ -1,4 +1,4 @@
-//! Thoughts in responses, and what a template is told about thinking.
+//! Reasoning in responses, and the template arguments for it.
 
 use serde_json::{Map, Value, json};
 

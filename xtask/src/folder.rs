@@ -1,4 +1,4 @@
-//! Folders: making, emptying and listing them, with errors that name them.
+//! Creating, emptying and listing folders. Errors name the folder.
 
 use std::{
     fs, io,
@@ -7,12 +7,12 @@ use std::{
 
 use anyhow::{Context, Result};
 
-/// Makes a folder and those above it.
+/// Creates a folder and its parents.
 pub(crate) fn create(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))
 }
 
-/// Removes a folder with all that is in it, if it is there.
+/// Removes a folder and its contents, if it exists.
 pub(crate) fn remove(folder: &Path) -> Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -22,13 +22,13 @@ pub(crate) fn remove(folder: &Path) -> Result<()> {
     }
 }
 
-/// Makes a folder that holds nothing.
+/// Creates an empty folder; removes the contents of an existing one.
 pub(crate) fn empty(folder: &Path) -> Result<()> {
     remove(folder)?;
     create(folder)
 }
 
-/// What in a folder has an extension, in the order of the names.
+/// Lists the entries of a folder that have an extension, sorted by name.
 pub(crate) fn files(folder: &Path, extension: &str) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let entries =

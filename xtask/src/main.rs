@@ -1,4 +1,4 @@
-//! Set-up, models, tests and benchmarks of the project, as one command line.
+//! `cargo xtask`: set-up, models, tests and benchmarks of the project.
 
 mod bench;
 mod folder;
@@ -16,7 +16,7 @@ use std::{ffi::OsString, path::PathBuf, process::ExitCode};
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-use crate::{project::Project, setup::Backend};
+use crate::{bench::BenchCommand, project::Project, setup::Backend};
 
 /// Set-up, models, tests and benchmarks of stemma.
 #[derive(Debug, Parser)]
@@ -28,19 +28,19 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Make MLX ready for `cargo build`; done again, it takes no time.
+    /// Prepare MLX for `cargo build`; takes no time if it is ready already.
     Setup {
-        /// Which MLX to take on Linux [default: the one set up before, or else cpu].
+        /// MLX build on Linux [default: the one set up before, or else cpu].
         #[arg(long, value_enum)]
         mlx: Option<Backend>,
     },
-    /// Set up, build in release mode and serve; the arguments go to `stemma serve`.
+    /// Set up, build in release mode and run `stemma serve` with the arguments.
     Serve {
-        /// Flags of `stemma serve`; without --model it serves smollm2.
+        /// Flags of `stemma serve`; the default of --model is smollm2.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
-    /// Set up, fetch what the tests need and run them all; the arguments go to `cargo test`.
+    /// Set up, download the tests' models and clients, and run `cargo test` with the arguments.
     Test {
         /// Arguments of `cargo test`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -49,10 +49,10 @@ enum Command {
     /// Download models.
     #[command(subcommand)]
     Models(ModelsCommand),
-    /// Measure.
+    /// Run a benchmark and write its report.
     #[command(subcommand)]
     Bench(BenchCommand),
-    /// Write the Rust declarations of mlx-c: a step of the set-up, with libclang in its environment.
+    /// Write the Rust declarations of mlx-c. The set-up runs this with LIBCLANG_PATH set.
     #[command(hide = true)]
     WriteBindings {
         mlx_c: PathBuf,
@@ -63,30 +63,11 @@ enum Command {
 
 #[derive(Debug, Subcommand)]
 enum ModelsCommand {
-    /// Download models into the cache folder and check them.
+    /// Download models into the download folder and check them.
     Fetch {
-        /// Aliases, as `stemma models` knows them [default: what it fetches by itself].
+        /// Aliases, as listed by `stemma models` [default: those that `stemma models fetch` fetches].
         aliases: Vec<OsString>,
     },
-}
-
-#[derive(Debug, Subcommand)]
-enum BenchCommand {
-    /// Measure the engine beside mlx-lm and write docs/benchmarks/engine.md.
-    Engine(bench::EngineArgs),
-    /// Measure the session log beside other stores and write docs/benchmarks/log.md.
-    Log(bench::LogArgs),
-    /// Measure the server beside a bare handler and write docs/benchmarks/http.md.
-    Http(bench::HttpArgs),
-    /// Measure turns of long conversations beside the servers of llama.cpp and mlx-lm and write
-    /// docs/benchmarks/chain.md.
-    Chain(bench::ChainArgs),
-    /// Measure first turns after a restart beside them and write docs/benchmarks/restart.md.
-    Restart(bench::RestartArgs),
-    /// Measure many requests at once beside them and write docs/benchmarks/load.md.
-    Load(bench::LoadArgs),
-    /// Hold conversations, hang up and kill the server for a while and write docs/benchmarks/soak.md.
-    Soak(bench::SoakArgs),
 }
 
 fn main() -> ExitCode {
@@ -106,23 +87,11 @@ fn run(command: Command) -> Result<()> {
         Command::Serve { args } => serve::run(&project, &args),
         Command::Test { args } => test::run(&project, &args),
         Command::Models(ModelsCommand::Fetch { aliases }) => models::fetch(&project, &aliases),
-        Command::Bench(command) => run_bench(&project, &command),
+        Command::Bench(command) => bench::run(&project, &command),
         Command::WriteBindings {
             mlx_c,
             builtin_headers,
             to,
         } => setup::bindings::write(&mlx_c, &builtin_headers, &to),
-    }
-}
-
-fn run_bench(project: &Project, command: &BenchCommand) -> Result<()> {
-    match command {
-        BenchCommand::Engine(args) => bench::engine(project, args),
-        BenchCommand::Log(args) => bench::log(project, args),
-        BenchCommand::Http(args) => bench::http(project, args),
-        BenchCommand::Chain(args) => bench::chain(project, args),
-        BenchCommand::Restart(args) => bench::restart(project, args),
-        BenchCommand::Load(args) => bench::load(project, args),
-        BenchCommand::Soak(args) => bench::soak(project, args),
     }
 }

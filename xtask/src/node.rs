@@ -1,5 +1,5 @@
-//! Node: the one that is there, or one from the Python index, and packages from the registry that the
-//! user's npm is set to.
+//! Node, installed or from the Python index, and packages from the registry that the user's npm is
+//! configured for.
 
 use std::{
     fs,
@@ -15,20 +15,19 @@ use crate::{
     python::Environment,
 };
 
-/// What current clients ask for.
+/// Lowest major version that the clients support.
 const MAJOR_MIN: u32 = 22;
 
-/// A Node with packages.
+/// A Node interpreter and its packages.
 #[derive(Debug)]
 pub(crate) struct Packages {
-    /// The interpreter.
     pub(crate) node: PathBuf,
-    /// The folder that `NODE_PATH` is to name.
+    /// The value of `NODE_PATH`.
     pub(crate) modules: PathBuf,
 }
 
-/// Makes `folder` hold what the `package-lock.json` of `project` lists, unless it does already. The
-/// Python package of `project`'s `requirements.txt` is used where Node is too old or not there.
+/// Installs the packages of `project`'s `package-lock.json` into `folder`, unless they are installed
+/// already. If Node is missing or too old, uses the Python package of `project`'s `requirements.txt`.
 pub(crate) fn prepare(project: &Path, folder: &Path) -> Result<Packages> {
     let (node, npm) = match installed() {
         Some(version) if version >= MAJOR_MIN => (PathBuf::from("node"), PathBuf::from("npm")),
@@ -40,8 +39,8 @@ pub(crate) fn prepare(project: &Path, folder: &Path) -> Result<Packages> {
         let path = path.join(lock);
         fs::read(&path).with_context(|| format!("cannot read {}", path.display()))
     };
-    let wanted = read(project)?;
-    if !modules.is_dir() || read(folder).ok().as_ref() != Some(&wanted) {
+    let locked = read(project)?;
+    if !modules.is_dir() || read(folder).ok().as_ref() != Some(&locked) {
         say(&format!("Node packages into {}", modules.display()));
         let work = folder.join("new");
         folder::empty(&work)?;
@@ -50,17 +49,17 @@ pub(crate) fn prepare(project: &Path, folder: &Path) -> Result<Packages> {
         install(&node, &npm, &work)?;
         folder::remove(&modules)?;
         fs::rename(work.join("node_modules"), &modules).context("cannot move node_modules")?;
-        // Last: it says that all is there.
+        // Written last, because it marks a complete installation.
         copy(project, folder, lock)?;
         folder::remove(&work)?;
     }
     Ok(Packages { node, modules })
 }
 
-/// The major version of the Node on the path.
+/// Returns the major version of the Node on the `PATH`; `None` if Node is missing.
 fn installed() -> Option<u32> {
-    let said = process::output(Command::new("node").arg("--version")).ok()?;
-    major(&said)
+    let version = process::output(Command::new("node").arg("--version")).ok()?;
+    major(&version)
 }
 
 fn major(version: &str) -> Option<u32> {
@@ -73,7 +72,7 @@ fn major(version: &str) -> Option<u32> {
         .ok()
 }
 
-/// Node and npm from the Python index.
+/// Installs Node and npm from the Python index and returns their paths.
 fn packaged(project: &Path, folder: &Path) -> Result<(PathBuf, PathBuf)> {
     let environment = Environment::new(folder.join("python"), project.join("requirements.txt"));
     environment.prepare()?;
@@ -86,7 +85,7 @@ fn packaged(project: &Path, folder: &Path) -> Result<(PathBuf, PathBuf)> {
     Ok((node, npm))
 }
 
-/// Runs npm as a program of its own, or as a script of a Node that is not on the path.
+/// Runs `npm ci`. `npm` is a program, or a script for `node`.
 fn install(node: &Path, npm: &Path, folder: &Path) -> Result<()> {
     let mut command = match npm.extension() {
         Some(_) => {
@@ -117,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_read_as_node_writes_them() {
+    fn versions_have_a_v_in_front() {
         assert_eq!(major("v24.19.0\n"), Some(24));
         assert_eq!(major("v9.0.0"), Some(9));
         assert_eq!(major("24.1"), None);

@@ -1,4 +1,4 @@
-//! The project's folders and its Cargo.
+//! The project's folders, and Cargo in the project.
 
 use std::{
     env, fs,
@@ -11,52 +11,61 @@ use serde_json::Value;
 
 use crate::process;
 
-/// The clone that this program was built in.
+/// The clone of the repository that this program was built in.
 #[derive(Debug)]
 pub(crate) struct Project {
     root: PathBuf,
 }
 
 impl Project {
-    /// Finds the clone from the place of this crate in it.
+    /// Finds the clone, as the parent of this crate's folder.
     pub(crate) fn find() -> Result<Self> {
         let crate_folder = env::var_os("CARGO_MANIFEST_DIR")
             .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
         let root = crate_folder
             .parent()
-            .context("the xtask crate lies in no project")?;
+            .context("the folder of xtask has no parent")?;
         let root = fs::canonicalize(root)
             .with_context(|| format!("cannot find the project at {}", root.display()))?;
         Ok(Self { root })
     }
 
-    /// The folder of the clone.
+    /// The root folder of the clone.
     pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The folder of the prebuilt MLX, wherever a link at its place leads.
+    /// The folder of the prebuilt MLX: `.mlx`, or the target if `.mlx` is a link.
     pub(crate) fn mlx(&self) -> PathBuf {
         let path = self.root.join(".mlx");
         fs::canonicalize(&path).unwrap_or(path)
     }
 
-    /// The folder for whatever else this program keeps: Python environments, unfinished work.
+    /// The folder of everything else that this program stores: Python environments, unfinished work.
     pub(crate) fn state(&self) -> Result<PathBuf> {
         let path = self.root.join(".stemma");
         fs::create_dir_all(&path).with_context(|| format!("cannot create {}", path.display()))?;
         Ok(path)
     }
 
-    /// The Cargo that runs this program, in the clone.
+    /// Returns a command that runs the Cargo that runs this program, in the clone.
     pub(crate) fn cargo(&self) -> Command {
         let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         cargo.current_dir(&self.root);
         cargo
     }
 
+    /// Builds stemma in release mode and returns the path of the program.
+    pub(crate) fn release_build(&self) -> Result<PathBuf> {
+        process::run(
+            self.cargo()
+                .args(["build", "--release", "--package=stemma"]),
+        )?;
+        Ok(self.target()?.join("release/stemma"))
+    }
+
     /// The folder that Cargo builds into.
-    pub(crate) fn target(&self) -> Result<PathBuf> {
+    fn target(&self) -> Result<PathBuf> {
         let metadata = self.metadata(false)?;
         let target = metadata["target_directory"]
             .as_str()
@@ -64,7 +73,7 @@ impl Project {
         Ok(PathBuf::from(target))
     }
 
-    /// What `cargo metadata` tells; with the dependencies it downloads those that are not there.
+    /// Returns the output of `cargo metadata`. With `dependencies`, Cargo downloads missing ones.
     pub(crate) fn metadata(&self, dependencies: bool) -> Result<Value> {
         let mut cargo = self.cargo();
         cargo.args(["metadata", "--format-version=1", "--locked"]);

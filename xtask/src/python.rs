@@ -1,4 +1,4 @@
-//! Python: its packages from the index that the user's pip is set to, and own environments.
+//! Python packages from the index that the user's pip is configured for, and virtual environments.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use crate::process::{self, say};
 const NO_PYTHON: &str = "the set-up needs Python 3 with pip; on Debian or Ubuntu type: \
     sudo apt install python3 python3-pip";
 
-/// A command that runs pip, or what to type where there is none.
+/// Returns a command that runs pip. The error names the packages to install.
 pub(crate) fn pip() -> Result<Command> {
     process::output(Command::new("python3").args(["-m", "pip", "--version"])).context(NO_PYTHON)?;
     let mut pip = Command::new("python3");
@@ -33,7 +33,7 @@ pub(crate) fn unpack(wheel: &Path, folder: &Path) -> Result<()> {
     .with_context(|| format!("cannot unpack {}", wheel.display()))
 }
 
-/// A folder with a Python of its own and the packages that a requirements file lists.
+/// A virtual environment with the packages of a requirements file.
 #[derive(Debug)]
 pub(crate) struct Environment {
     folder: PathBuf,
@@ -41,7 +41,7 @@ pub(crate) struct Environment {
 }
 
 impl Environment {
-    /// Names an environment; nothing is made yet.
+    /// Describes an environment without creating it.
     pub(crate) fn new(folder: PathBuf, requirements: PathBuf) -> Self {
         Self {
             folder,
@@ -54,17 +54,17 @@ impl Environment {
         self.folder.join("bin/python")
     }
 
-    /// Makes the environment, unless it holds these very requirements already.
+    /// Creates the environment, unless it was created with the same requirements already.
     pub(crate) fn prepare(&self) -> Result<()> {
-        let wanted = fs::read_to_string(&self.requirements)
+        let requirements = fs::read_to_string(&self.requirements)
             .with_context(|| format!("cannot read {}", self.requirements.display()))?;
         let done = self.folder.join("requirements.txt");
-        if fs::read_to_string(&done).is_ok_and(|have| have == wanted) {
+        if fs::read_to_string(&done).is_ok_and(|installed| installed == requirements) {
             return Ok(());
         }
         say(&format!("Python packages into {}", self.folder.display()));
         let mut pip = pip()?;
-        // Without a pip inside, for Debian's python3 makes one only where python3-venv is.
+        // Without pip, because Debian's python3 can install pip only if python3-venv is installed.
         process::run(
             Command::new("python3")
                 .args(["-m", "venv", "--clear", "--without-pip"])
@@ -76,13 +76,13 @@ impl Environment {
                 .arg("--requirement")
                 .arg(&self.requirements),
         )?;
-        fs::write(&done, wanted).with_context(|| format!("cannot write {}", done.display()))
+        fs::write(&done, requirements).with_context(|| format!("cannot write {}", done.display()))
     }
 
-    /// The folder in which the environment's interpreter looks for packages.
+    /// Returns the folder of the environment's packages (`purelib` of sysconfig).
     pub(crate) fn packages(&self) -> Result<PathBuf> {
         let ask = "import sysconfig; print(sysconfig.get_path('purelib'))";
-        let said = process::output(Command::new(self.python()).args(["-c", ask]))?;
-        Ok(PathBuf::from(said.trim()))
+        let path = process::output(Command::new(self.python()).args(["-c", ask]))?;
+        Ok(PathBuf::from(path.trim()))
     }
 }

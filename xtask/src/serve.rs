@@ -9,17 +9,12 @@ use std::{
 
 use anyhow::{Result, anyhow};
 
-use crate::{process, project::Project, setup};
+use crate::{project::Project, setup};
 
-/// Sets up, builds in release mode and becomes `stemma serve` with `args`.
+/// Sets up, builds in release mode, and replaces this process by `stemma serve` with `args`.
 pub(crate) fn run(project: &Project, args: &[OsString]) -> Result<()> {
     setup::run(project, None)?;
-    process::run(
-        project
-            .cargo()
-            .args(["build", "--release", "--package=stemma"]),
-    )?;
-    let program = project.target()?.join("release/stemma");
+    let program = project.release_build()?;
     let mut serve = Command::new(&program);
     serve.current_dir(project.root()).arg("serve");
     if !names_a_model(args) {
@@ -29,7 +24,7 @@ pub(crate) fn run(project: &Project, args: &[OsString]) -> Result<()> {
     Err(anyhow!(error).context(format!("cannot run {}", program.display())))
 }
 
-/// Whether the user chose a model, here or where `stemma serve` looks otherwise.
+/// True if the user names a model: in `args`, in the environment, or in a configuration file.
 fn names_a_model(args: &[OsString]) -> bool {
     let by_flag = |arg: &OsString| {
         let flag = arg.as_encoded_bytes();
@@ -45,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_default_model_gives_way_to_the_users() {
+    fn the_users_model_replaces_the_default() {
         let named = |args: &[&str]| {
             let args: Vec<OsString> = args.iter().map(OsString::from).collect();
             names_a_model(&args)

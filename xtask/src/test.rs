@@ -1,4 +1,4 @@
-//! `cargo xtask test`: everything the tests need, and all of them.
+//! `cargo xtask test`: downloads the tests' models, templates and clients, and runs all tests.
 
 use std::{ffi::OsString, path::PathBuf, process::Command};
 
@@ -6,12 +6,12 @@ use anyhow::Result;
 
 use crate::{models, node, process, project::Project, python::Environment, setup};
 
-/// The models that tests run on real weights.
+/// Models of the tests that use real weights.
 const MODELS: [&str; 3] = ["smollm2", "qwen2.5-coder-0.5b", "gemma3-270m"];
 
-/// Sets up, fetches models, chat templates and the real clients, and runs `cargo test` over the
-/// workspace. The tests find the Python and the Node with the clients in `STEMMA_TEST_PYTHON`,
-/// `STEMMA_TEST_NODE` and `STEMMA_TEST_NODE_MODULES`, the templates in `STEMMA_TEST_TEMPLATES`.
+/// Sets up, downloads models, chat templates and clients, and runs `cargo test` over the workspace. The
+/// clients' Python and Node are in `STEMMA_TEST_PYTHON`, `STEMMA_TEST_NODE` and
+/// `STEMMA_TEST_NODE_MODULES`, the templates in `STEMMA_TEST_TEMPLATES`.
 pub(crate) fn run(project: &Project, args: &[OsString]) -> Result<()> {
     setup::run(project, None)?;
     models::fetch(project, &MODELS.map(OsString::from))?;
@@ -35,7 +35,7 @@ pub(crate) fn run(project: &Project, args: &[OsString]) -> Result<()> {
     )
 }
 
-/// The folder of real chat templates, filled where it is not yet.
+/// Downloads missing chat templates of real models and returns their folder.
 fn templates(project: &Project) -> Result<PathBuf> {
     let folder = project.state()?.join("templates");
     let script = project.root().join("tests/goldens/fetch_templates.py");

@@ -27,7 +27,7 @@ pub(super) struct Found {
     pub(super) modified_ms: i64,
 }
 
-/// What the name of a file says.
+/// The kinds of file names in the directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Name {
     /// A snapshot.
@@ -41,7 +41,7 @@ const TRUNK: &str = ".trunk.safetensors";
 const PARTIAL: &str = ".partial";
 
 impl Name {
-    /// Whose file it is, if it is one of ours.
+    /// Parses a file name; `None` for files of others.
     fn of(name: &OsStr) -> Option<Self> {
         let name = name.to_str()?;
         if let Some(id) = name.strip_suffix(PARTIAL) {
@@ -89,7 +89,8 @@ impl SnapshotDir {
         builder.recursive(true).create(&self.0)
     }
 
-    /// What lies in the folder; files that are not ours are left alone. No folder holds nothing.
+    /// Lists the snapshot files of the directory and ignores files of others. A missing directory
+    /// is empty.
     pub(super) fn scan(&self) -> io::Result<Vec<Found>> {
         let entries = match fs::read_dir(&self.0) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -185,7 +186,7 @@ pub(super) fn touch(file: &File, now_ms: i64) -> io::Result<()> {
 pub(super) struct Opened {
     pub(super) file: File,
     pub(super) header: Header,
-    /// Where the pieces begin.
+    /// Offset of the first chunk in the file.
     data_at: u64,
     /// Of the header, then of each piece.
     checksums: Vec<u32>,

@@ -1,7 +1,8 @@
-//! Which snapshots there are, what builds on what, and which go first; pure.
+//! Index of snapshots: which exist, which snapshot builds on which, and which are evicted first;
+//! pure.
 //!
-//! A snapshot holds the tokens that its base lacks, so it is of use only while that is there. One
-//! whose response is deleted stays as a trunk while others build on it, as sessions do.
+//! A snapshot holds the tokens that its base lacks, so it is useful only while the base exists. A
+//! snapshot whose response is deleted stays as a trunk while others build on it, as sessions do.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -23,18 +24,18 @@ pub(super) struct Entry {
     pub(super) last_use_ms: i64,
     /// Its response is deleted; only those that build on it are of use.
     pub(super) is_trunk: bool,
-    /// How many build on it, those included that are being written.
+    /// Number of snapshots that build on it, unfinished ones included.
     dependents: usize,
 }
 
-/// What must be done to a file.
+/// A change to make to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     /// It goes.
     Remove {
-        /// Whose it is.
+        /// Id of the snapshot.
         id: SnapshotId,
-        /// Whether it was a trunk.
+        /// True if it was a trunk.
         is_trunk: bool,
     },
     /// It is a trunk from now on.
@@ -214,8 +215,8 @@ impl Index {
         changes
     }
 
-    /// Removes snapshots, the least recently used first and of a line the last first, until so many
-    /// bytes are left at most. What is held stays.
+    /// Evicts snapshots, least recently used first and children before their bases, until at most
+    /// `bytes_max` are left. Held snapshots stay.
     pub(super) fn shrink(&mut self, bytes_max: u64) -> Vec<Change> {
         let mut changes = Vec::new();
         while self.bytes > bytes_max {
@@ -283,7 +284,7 @@ impl Index {
 }
 
 impl Entry {
-    /// Whether nothing needs it.
+    /// True if nothing needs it.
     fn is_idle(&self) -> bool {
         self.is_trunk && self.dependents == 0
     }

@@ -1,4 +1,4 @@
-//! What an operator is told of a folder of snapshots that no server uses.
+//! Inspection of a snapshot directory that no server uses, for operators.
 
 use std::{io, path::Path};
 
@@ -7,7 +7,7 @@ use super::{
     dir::{Name, Opened, SnapshotDir},
 };
 
-/// What is in a folder.
+/// The contents of a snapshot directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Inspection {
     /// Snapshots that are whole, as far as was looked.

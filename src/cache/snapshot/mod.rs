@@ -1,9 +1,9 @@
-//! Prefixes of key/value memory on disk, so that a conversation is warm again after a restart.
+//! KV snapshots: prefixes of KV caches on disk, so that a conversation is warm after a restart.
 //!
-//! Everything here is derived: the session log is the truth, and a snapshot that is missing, damaged
-//! or another model's only means that tokens are read again. [`format`] says what is in a file,
-//! [`index`] which files there are and which go first, [`folder`] where they lie; one thread
-//! [writes](writer), a few [read](reader), and nobody waits for either but who wants what is read.
+//! All of it is derived data: the session log is the truth. If a snapshot is missing, damaged or of
+//! another model, its tokens are prefilled again. [`file`] is the file format, [`index`] knows the
+//! files and their eviction order, [`dir`] names and opens them. One thread [saves](save), a few
+//! threads [restore](restore). Only the request that needs a snapshot waits for it.
 
 mod file;
 mod index;
@@ -59,7 +59,7 @@ impl fmt::Display for SnapshotId {
     }
 }
 
-/// How long a snapshot is kept, if it is used meanwhile and there is room.
+/// The lifetime of a snapshot, if it is used and there is room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retention {
     /// As long as its response.
@@ -68,7 +68,7 @@ pub enum Retention {
     UntilMs(i64),
 }
 
-/// Where snapshots lie and how many.
+/// Directory, size and lifetime of snapshots.
 #[derive(Clone)]
 pub struct SnapshotOptions {
     /// The folder, made when there is something to put into it.
@@ -79,7 +79,7 @@ pub struct SnapshotOptions {
     pub age_ms_max: Option<i64>,
     /// Space that is left on the disk.
     pub free_bytes_min: u64,
-    /// Whether prompts go on from snapshots even where computing is estimated to be faster, as tests
+    /// True if prompts go on from snapshots even where computing is estimated to be faster, as tests
     /// want it, whose models take no time.
     pub reads_always: bool,
     /// Tells when snapshots were used.
@@ -101,7 +101,8 @@ pub struct ModelSnapshots {
     layout: KvLayout,
 }
 
-/// What all threads share, and the ways to those that work. They end when the last handle goes.
+/// State that all threads share, and the channels to the worker threads. The threads end with the
+/// last handle.
 #[derive(Clone)]
 struct Handle {
     shared: Arc<Shared>,
@@ -112,21 +113,21 @@ struct Handle {
 struct Shared {
     options: SnapshotOptions,
     folder: SnapshotDir,
-    /// Held by who changes files, and taken before `state`, so that files and index agree while nobody
-    /// who only looks waits for the disk.
+    /// Held while files change, and locked before `state`. So files and index agree, and lookups do
+    /// not wait for the disk.
     disk: Mutex<()>,
     state: Mutex<State>,
     /// Notified when the folder has been looked through.
     scanned: Condvar,
     counters: Counters,
-    /// Whether the last write failed: one line tells of a disk that stays full.
+    /// True if the last write failed, so that a full disk is logged once.
     is_in_trouble: AtomicBool,
 }
 
 #[derive(Default)]
 struct State {
     index: Index,
-    /// Whether the folder has been looked through.
+    /// True if the folder has been looked through.
     is_scanned: bool,
     /// Those on their way to the disk, and whether they have become unwanted meanwhile.
     pending: HashMap<SnapshotId, bool>,
@@ -219,7 +220,7 @@ impl Snapshots {
         shared.counters.evicted(expired);
     }
 
-    /// What there is and what was done since the start.
+    /// Returns counts since the start.
     #[must_use]
     pub fn stats(&self) -> SnapshotStats {
         let shared = &self.handle.shared;
@@ -242,7 +243,7 @@ impl Snapshots {
 }
 
 impl ModelSnapshots {
-    /// What of a prompt can be had from snapshots; at least its last token is left to be read.
+    /// Plans the restore of a prompt's prefix. At least the prompt's last token is left to prefill.
     #[must_use]
     pub fn find(&self, scope: CacheScope, prompt: &[TokenId]) -> Option<RestorePlan> {
         let (_, tokens) = prompt.split_last()?;

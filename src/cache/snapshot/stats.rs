@@ -1,11 +1,11 @@
-//! What is counted of snapshots, and how fast they were read.
+//! Snapshot counters, and the measured read speed.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
 
-/// Why a snapshot that was wanted is not there.
+/// The reason why a requested snapshot was not saved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SkipReason {
     /// More waited to be written than may.
@@ -43,7 +43,7 @@ impl SkipReason {
     }
 }
 
-/// What there is of snapshots, and what was done since the start.
+/// Snapshot counters since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SnapshotStats {
     /// Files.
@@ -94,7 +94,7 @@ pub(super) struct Counters {
 /// Reads below this say more of opening files than of reading them.
 const TIMED_BYTES_MIN: u64 = 1 << 20;
 
-/// What something takes of late, never 0: before the first time that is measured, it was 0.
+/// Returns an exponential moving average; never 0, because 0 means "not measured yet".
 #[must_use]
 pub fn smoothed(before: u64, latest: u64) -> u64 {
     let smoothed = match before {
@@ -142,7 +142,7 @@ impl Counters {
         }
     }
 
-    /// How long it takes to read so many bytes, as far as that is known: none before the first time.
+    /// Estimates the time to read `bytes`; zero before the first measurement.
     pub(super) fn read_time(&self, bytes: u64) -> Duration {
         let nanos_per_mib = u128::from(self.nanos_per_mib.load(Relaxed));
         let nanos = nanos_per_mib * u128::from(bytes) / (1 << 20);

@@ -107,7 +107,7 @@ impl Shelf {
         self.all.stats()
     }
 
-    /// How many tokens of a prompt come out of snapshots; all of them must be right.
+    /// Restores a prompt and returns the number of restored tokens; all of them must be right.
     fn thawed(&self, prompt: &[TokenId], known: usize) -> usize {
         let Some(thaw) = self.model.find(SCOPE, prompt) else {
             return known;
@@ -156,7 +156,7 @@ fn tokens(seed: u32, count: u32) -> Vec<TokenId> {
     (0..count).map(|n| seed * 1000 + n).collect()
 }
 
-/// What comes after these tokens.
+/// Returns `tokens` and then `more`.
 fn after(tokens: &[TokenId], more: &[TokenId]) -> Vec<TokenId> {
     [tokens, more].concat()
 }

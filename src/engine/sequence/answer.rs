@@ -18,8 +18,8 @@ impl<K: KvCache> Sequence<K> {
         self.waiting.take()
     }
 
-    /// Chooses the next tokens from the logits after the last one and those after what was guessed, as
-    /// long as guesses come true, and forgets what did not. `width` is a row's length.
+    /// Samples the next tokens from the logits of the last token and of the drafted ones. Stops at
+    /// the first rejected token and truncates the KV cache. `width` is the length of a row.
     pub(in crate::engine) fn extend(
         &mut self,
         logits: Cow<'_, [f32]>,
@@ -66,8 +66,7 @@ impl<K: KvCache> Sequence<K> {
         }
     }
 
-    /// Guesses what comes next, no more than the answer and the context have room for beside the next
-    /// token.
+    /// Drafts the next tokens, at most as many as the answer and the context have room for.
     fn draft_on(&mut self, context_length: usize) {
         if let Some(guesser) = &mut self.guesser {
             let len = self.tokens.len();
@@ -77,8 +76,8 @@ impl<K: KvCache> Sequence<K> {
         }
     }
 
-    /// Chooses the next token from the logits after the last one and reports it, or keeps them until
-    /// the constraint is ready, which wakes the context then. Returns how the job has ended, if it has.
+    /// Samples the next token and reports it. If the constraint is not ready, keeps the logits; the
+    /// constraint then wakes the context. Returns the reason if the job has ended.
     fn choose(
         &mut self,
         logits: Cow<'_, [f32]>,
@@ -107,7 +106,7 @@ impl<K: KvCache> Sequence<K> {
         }
     }
 
-    /// How many more tokens it may have, the next one among them.
+    /// Returns the most tokens that the sequence may still have, the next one included.
     fn left(&self, context_length: usize) -> usize {
         let wanted = self.prompt_len.saturating_add(self.max_new_tokens);
         wanted.min(context_length).saturating_sub(self.tokens.len())

@@ -1,4 +1,4 @@
-//! Where a sequence's key/value memory comes from and where it goes.
+//! A sequence's KV cache: where it comes from and where it goes.
 
 use super::Sequence;
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
 };
 
 impl<K: KvCache> Sequence<K> {
-    /// What is known of it when beginnings are decided.
+    /// Returns the state for prefix sharing.
     pub(in crate::engine) fn candidate(&self) -> Candidate<'_> {
         let known = if self.accepted { 0 } else { self.known };
         let is_open = self.kv.is_none() && (self.evicted || !self.accepted);
@@ -21,7 +21,7 @@ impl<K: KvCache> Sequence<K> {
         }
     }
 
-    /// Whether the reader knows what it begins with.
+    /// True if the reader knows what it begins with.
     pub(in crate::engine) fn is_accepted(&self) -> bool {
         self.accepted
     }
@@ -74,7 +74,7 @@ impl<K: KvCache> Sequence<K> {
         self.lease = None;
     }
 
-    /// Whether it has lost a memory and has none since.
+    /// True if it has lost a memory and has none since.
     pub(in crate::engine) fn is_preempted(&self) -> bool {
         self.evicted
     }
@@ -84,7 +84,7 @@ impl<K: KvCache> Sequence<K> {
     pub(in crate::engine) fn begin(&mut self, count: usize) -> usize {
         let pending = self.tokens.len() - self.cached();
         self.pin = None;
-        // What was planned for one that has found its memory again was not meant for a guess.
+        // A plan made before the sequence got its KV cache back did not count its draft.
         match std::mem::take(&mut self.evicted) || pending > 1 {
             true => count.min(pending),
             false => count,

@@ -1,7 +1,8 @@
-//! Snapshots from the engine's side: memories handed over to be written, and prompts whose beginning
-//! is read from them instead of being run.
+//! Snapshots from the engine's side: KV caches handed over for saving, and prompts whose prefix is
+//! restored instead of prefilled.
 //!
-//! While others run, each step takes in one piece of what has been read, so that nobody waits long.
+//! While other sequences run, each step imports one chunk for each prompt, so that decoding is not
+//! delayed.
 
 use std::{
     sync::mpsc::{Receiver, TryRecvError},
@@ -26,14 +27,14 @@ pub(super) struct Restore<K> {
     scope: CacheScope,
     /// The beginning.
     tokens: Vec<TokenId>,
-    /// What there is of it so far.
+    /// The KV cache restored so far.
     kv: K,
     /// While it shares with a memory in the cache.
     _lease: Option<Lease>,
     pieces: Receiver<KvChunk>,
 }
 
-/// What became of one in a step.
+/// The state of a restore after a step.
 enum Progress {
     /// Nothing new.
     Waits,
@@ -63,7 +64,7 @@ impl<K> Restore<K> {
 }
 
 impl<E: Executor> Engine<E> {
-    /// What the bytes of keys and values mean.
+    /// Returns the format of exported KV caches.
     pub(in crate::engine) fn kv_format(&self) -> Option<KvFormat> {
         self.executor.kv_format()
     }
@@ -144,7 +145,7 @@ impl<E: Executor> Engine<E> {
             .sum()
     }
 
-    /// Whether so many more tokens fit beside all that is held, and then into the cache.
+    /// True if `tokens` more fit beside all KV caches, and then into the prefix cache.
     fn has_room(&self, tokens: usize) -> bool {
         let held: usize = self.sequences.iter().map(Sequence::held).sum();
         let all = held + self.restoring_tokens() + tokens;
@@ -152,9 +153,9 @@ impl<E: Executor> Engine<E> {
             && tokens * self.executor.kv_bytes_per_token() <= self.cache.bytes_max()
     }
 
-    /// Takes in what has been read of snapshots: all where nobody runs, else a piece for each prompt.
-    /// Prompts of which all is there become sequences. Where sequences have come to need the memory,
-    /// the youngest prompts are read by the model after all. Returns whether anything happened.
+    /// Imports restored chunks: all of them if no sequence runs, else one for each prompt. A
+    /// complete prefix makes its prompt a sequence. If running sequences need the memory, the
+    /// youngest restores are dropped and prefilled. Returns whether anything happened.
     pub(super) fn restore(&mut self) -> bool {
         let mut happened = false;
         while !self.thawing.is_empty() && !self.has_room(0) {
@@ -190,7 +191,7 @@ impl<E: Executor> Engine<E> {
         } = thawing;
         let key = submissions.first().and_then(|first| first.job.cache_key);
         let tokens = &tokens[..kv.len()];
-        // Whoever goes on from it finds it in the cache.
+        // A job that continues the sequence finds it in the cache.
         let _ = self.cache.insert(scope, key, tokens, kv);
         for submission in submissions {
             self.enter(submission);

@@ -1,4 +1,4 @@
-//! What jobs answer and how they end.
+//! The events of jobs and their finish reasons.
 
 use super::{noise::NoiseExecutor, *};
 use crate::sampling::Logprobs;

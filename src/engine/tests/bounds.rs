@@ -1,4 +1,4 @@
-//! What the engine refuses, and the bounds it keeps.
+//! Rejected jobs, and the engine's limits.
 
 use super::*;
 

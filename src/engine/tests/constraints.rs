@@ -28,7 +28,7 @@ impl Gate {
         }
     }
 
-    /// Whether somebody waits before it.
+    /// True if somebody waits before it.
     fn is_waited_for(&self) -> bool {
         self.0.lock().expect("no panic").1.is_some()
     }

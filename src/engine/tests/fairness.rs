@@ -1,8 +1,8 @@
-//! Who waits for whom, counted in steps.
+//! Waiting between jobs, counted in steps.
 
 use super::*;
 
-/// Steps in which a sequence that had at least so many tokens before decodes.
+/// Returns the steps in which a sequence with `cached_min..cached_max` cached tokens decodes.
 fn decoding(steps: &[ScriptedStep], cached_min: usize, cached_max: usize) -> Vec<u64> {
     let decodes = |step: &&ScriptedStep| {
         step.slots

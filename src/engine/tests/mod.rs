@@ -38,7 +38,7 @@ fn echo() -> ScriptedExecutor {
     })
 }
 
-/// A model that answers every prompt with its first token, so many times.
+/// Returns a model that repeats the prompt's first token `times` times.
 fn repeat(times: usize) -> ScriptedExecutor {
     ScriptedExecutor::new(VOCAB_SIZE, END, move |prompt| vec![prompt[0]; times])
 }

@@ -23,8 +23,8 @@ pub(super) const HARMLESS_END: TokenId = 61;
 
 pub(super) struct NoiseExecutor;
 
-/// Shared and extended as a device's buffers are: in place by whoever stands at their end, which no
-/// other sees, else after copying.
+/// A KV cache that is shared and extended as a device's buffers are. The fork that stands at the
+/// end extends in place, which others do not see; other forks copy.
 pub(super) struct NoiseKv {
     buffer: Rc<RefCell<Vec<TokenId>>>,
     len: usize,

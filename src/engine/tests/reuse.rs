@@ -279,7 +279,7 @@ pub(super) fn drawn(draws: &mut Draws, known: &[Vec<TokenId>]) -> Job {
     }
 }
 
-/// What a job answers in an engine that has never had another.
+/// Returns the answer of an engine that has run no other job.
 pub(super) async fn cold(job: Job) -> (Vec<TokenId>, FinishReason) {
     let options = EngineOptions {
         cache_bytes_max: 0,

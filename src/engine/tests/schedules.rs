@@ -13,7 +13,7 @@ struct Simulated {
     arrives_at: usize,
     prompt: usize,
     answer: usize,
-    /// The reader takes an event in one of so many steps.
+    /// The consumer takes an event every `pace` steps.
     pace: usize,
     generated: usize,
     cached: usize,
@@ -38,7 +38,7 @@ impl Simulated {
     fn apply(&mut self, step: usize, decision: Action) {
         match decision {
             Action::Run(tokens) => {
-                // Guesses are wrong here.
+                // These drafts are rejected.
                 self.cached += tokens.min(self.prompt + self.generated - self.cached);
                 self.held = self.cached;
             }

@@ -1,4 +1,5 @@
-//! Snapshots: what is thawed is what was frozen, answers do not change, and nobody waits for a disk.
+//! Snapshots: restored bytes equal the saved ones, answers stay the same, and no other job waits
+//! for a disk.
 
 use std::{collections::HashMap, path::Path, sync::atomic::Ordering};
 
@@ -51,7 +52,7 @@ impl Warm {
         }
     }
 
-    /// How much was known, how much of that was thawed, and the answer.
+    /// Returns the cached tokens, the restored ones among them, and the answer.
     async fn ask(&self, job: Job) -> (usize, usize, Vec<TokenId>) {
         let mut stream = self.engine.submit(self.thawing(job)).expect("a place");
         let (cached, thawed) = warmth(&mut stream).await;

@@ -1,4 +1,4 @@
-//! Guesses at what comes next: they save steps and change no answer.
+//! N-gram drafts save steps and change no answer.
 
 use super::{
     noise::{HARMLESS_END, NoiseExecutor},
@@ -111,7 +111,7 @@ fn drawn(draws: &mut Draws) -> Job {
     }
 }
 
-/// Runs random jobs, some dropped, in an engine that guesses and has little memory.
+/// Runs random jobs, some dropped, in an engine with drafts and little KV memory.
 async fn history(seed: u64) -> EngineStats {
     let mut draws = Draws(seed);
     let options = EngineOptions {

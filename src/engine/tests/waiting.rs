@@ -46,7 +46,7 @@ async fn refused(mut stream: TokenStream) -> FinishReason {
     }
 }
 
-/// Reads so many tokens.
+/// Reads `count` tokens.
 async fn read_some(mut stream: TokenStream, count: usize) -> usize {
     accepted(&mut stream).await;
     let mut tokens = 0;

@@ -1,4 +1,4 @@
-//! How a grammar can be brought to its end from where it stands, in few tokens.
+//! Shortest completion: brings a grammar from its state to an end in few tokens.
 
 use llguidance::{
     Matcher,
@@ -14,15 +14,16 @@ const BYTES_MAX: usize = 4 * WITHIN;
 /// Bytes tried on the way to it: what a search may cost, less than a mask of a large vocabulary.
 const TRIES_MAX: usize = 4096;
 
-/// What is tried where more than one byte may follow and none of them closes anything, after those
-/// that were not written for longest: first what begins short values, then what texts are made of.
+/// Order of the bytes to try if several may follow and none closes anything: first those that start
+/// short values, then letters. Among equals the byte that was used longest ago comes first.
 const ORDER: &[u8] = b"0123456789-tf[{abcdeghijklmnopqrsuvwxyz@.:/ ";
 
-/// Tokens that bring a grammar to an end; none where it may end already. `None` if no end is found.
+/// Returns tokens that bring a grammar to an end; empty if it may end already. `None` if no end is
+/// found.
 ///
-/// They are few but need not be the fewest. Byte by byte that is written which closes something: the
-/// quotation mark of a text, a list, an object; else a short value, and of letters and all else what
-/// was not written for longest, so that it comes to an end where a choice leads back to itself.
+/// The tokens are few, but not always the fewest. The search goes byte by byte. It prefers a byte
+/// that closes a string, a list or an object, then one that starts a short value. Among the rest it
+/// takes the byte that was used longest ago, so that it leaves recursive alternatives.
 pub(crate) fn short(matcher: &mut Matcher) -> Option<Vec<TokenId>> {
     let environment = matcher.tok_env().ok()?;
     let trie = environment.tok_trie();
@@ -39,7 +40,7 @@ pub(crate) fn short(matcher: &mut Matcher) -> Option<Vec<TokenId>> {
     (tokens.len() <= WITHIN && ends_with(matcher, &tokens)).then_some(tokens)
 }
 
-/// Whether a grammar may end behind these tokens.
+/// True if a grammar may end behind these tokens.
 pub(crate) fn ends_with(matcher: &mut Matcher, tokens: &[TokenId]) -> bool {
     let Ok(environment) = matcher.tok_env() else {
         return false;
@@ -55,13 +56,13 @@ pub(crate) fn ends_with(matcher: &mut Matcher, tokens: &[TokenId]) -> bool {
 struct ClosingPath<'a> {
     probe: Matcher,
     trie: &'a TokTrie,
-    /// What it has written; control tokens as the trie spells them.
+    /// Bytes written so far; control tokens in the trie's notation.
     bytes: Vec<u8>,
     tries: usize,
 }
 
 impl ClosingPath<'_> {
-    /// Whether it may end here; `None` if it cannot go on.
+    /// Returns true if the grammar may end here; `None` if it cannot continue.
     fn is_over(&mut self) -> Option<bool> {
         if self.probe.is_stopped() {
             return self.probe.stop_reason().is_ok().then_some(true);
@@ -97,7 +98,7 @@ impl ClosingPath<'_> {
         Some(())
     }
 
-    /// Whether a byte may follow.
+    /// True if a byte may follow.
     fn can(&mut self, byte: u8) -> bool {
         self.tries += 1;
         let Some(token) = self.trie.token_id_at_bytes(&[byte]) else {
@@ -136,8 +137,8 @@ impl ClosingPath<'_> {
     }
 }
 
-/// A control token at the beginning, and how many bytes spell it: the marker and its number in
-/// brackets.
+/// Returns a control token at the beginning, and the length of its notation: the marker and its
+/// number in brackets.
 fn control(bytes: &[u8]) -> Option<(TokenId, usize)> {
     let end = bytes.iter().position(|&byte| byte == b']')?;
     let digits = bytes.get(2..end)?;
@@ -145,7 +146,7 @@ fn control(bytes: &[u8]) -> Option<(TokenId, usize)> {
     Some((token, end + 1))
 }
 
-/// What a way has written, in long tokens.
+/// Tokenises the written bytes, longest tokens first.
 fn tokens(bytes: &[u8], trie: &TokTrie) -> Option<Vec<TokenId>> {
     let mut tokens = Vec::new();
     let mut rest = bytes;

@@ -1,4 +1,4 @@
-//! Threads that find out which tokens a grammar allows, so that nobody waits for it.
+//! Threads that compute token masks, so that the engine's thread does not wait for them.
 
 use std::{
     sync::{
@@ -8,8 +8,8 @@ use std::{
     thread::{Builder, available_parallelism},
 };
 
-/// Tasks that may wait. A constraint has one at a time at most, so this bounds how many sequences may
-/// be constrained at once, far above what an engine takes.
+/// Most queued tasks. A constraint has at most one, so this bounds the number of constrained
+/// sequences, far above the engine's limits.
 const WAITING_MAX: usize = 1 << 14;
 
 /// Threads at most; masks are small work.
@@ -60,7 +60,7 @@ fn start() -> Option<SyncSender<Task>> {
     (started > 0).then_some(sender)
 }
 
-/// Runs tasks until nobody can send any more. Tasks do not panic.
+/// Runs tasks until all senders are dropped. Tasks do not panic.
 fn work(tasks: &Mutex<Receiver<Task>>) {
     loop {
         let next = tasks.lock().unwrap_or_else(PoisonError::into_inner).recv();

@@ -25,7 +25,7 @@ use crate::{
     tokenizer::Tokenizer,
 };
 
-/// What is the same for all answers of a model.
+/// Values shared by all grammars of a model.
 #[derive(Clone)]
 pub(super) struct GrammarContext {
     pub(super) tokenizer: Tokenizer,
@@ -41,14 +41,14 @@ pub(super) struct GrammarConstraint {
     compiled: Arc<CompiledGrammar>,
     means: GrammarContext,
     phase: Phase,
-    /// Whether the answer may go on as it likes where the grammar has come to its end.
+    /// True if the answer may go on as it likes where the grammar has come to its end.
     goes_on: bool,
 }
 
 enum Phase {
     /// Everything but an end is allowed until this marker has come.
     Free(MarkerScanner),
-    /// The first token decides: this one begins thoughts, another is the grammar's first.
+    /// The first token decides: it opens reasoning or is the grammar's first.
     Undecided {
         open: TokenId,
         close: String,
@@ -172,7 +172,7 @@ impl GrammarConstraint {
     fn ask<T: Send + 'static>(&self, find: impl FnOnce() -> T + Send + 'static) -> Receiver<T> {
         let (finder, finding) = oneshot::channel();
         self.means.workers.run(move || {
-            // Otherwise nobody waits any more.
+            // Otherwise the receiver was dropped.
             if !finder.is_closed() {
                 _ = finder.send(find());
             }

@@ -1,4 +1,4 @@
-//! Where a grammar stands within an answer: what may come next, and how it could end.
+//! State of a grammar within an answer: the next token mask, and the shortest completion.
 
 use std::fmt;
 
@@ -23,17 +23,17 @@ pub(crate) struct GrammarState {
     refusals: usize,
 }
 
-/// How a grammar goes on with a token.
+/// The state after a token.
 pub(crate) struct Next {
-    /// Which token.
+    /// The token.
     pub(crate) token: TokenId,
-    /// How many tokens may follow it.
+    /// Number of tokens that may follow it.
     pub(crate) left: usize,
-    /// What brings the grammar to an end behind it, if that is known.
+    /// Tokens that complete the grammar after it, if known.
     pub(crate) closing: Option<Vec<TokenId>>,
-    /// Whether ends of this grammar are found.
+    /// True if ends of this grammar are found.
     pub(crate) closes: bool,
-    /// Whether the answer goes on freely behind the grammar's end.
+    /// True if the answer goes on freely behind the grammar's end.
     pub(crate) ends_here: bool,
 }
 
@@ -79,7 +79,7 @@ impl GrammarState {
         Ok(Self::new(matcher, Some(allowed), closing))
     }
 
-    /// What a token leads to, found out on a copy, if an end still has room behind it.
+    /// Returns the state after a token, computed on a copy, if a completion still fits.
     pub(crate) fn look_ahead(&self, next: Next) -> Option<Self> {
         let left = next.left;
         let after = Self::advance(self.matcher.clone(), next).ok()?;
@@ -100,7 +100,7 @@ impl GrammarState {
         }
     }
 
-    /// What is known of the place behind a token of those allowed.
+    /// Returns the completion after an allowed token, as far as it is known.
     pub(crate) fn close_plan(&mut self, token: TokenId, left: usize) -> ClosePlan {
         let Some(closing) = &self.closing else {
             return ClosePlan::Free;
@@ -129,7 +129,7 @@ impl GrammarState {
     }
 }
 
-/// What is known of the place behind a token.
+/// Completion after a token, as far as it is known.
 pub(crate) enum ClosePlan {
     /// Nothing, and nothing need be.
     Free,

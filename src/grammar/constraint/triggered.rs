@@ -15,25 +15,25 @@ use crate::{
     sampling::{Constraint, ConstraintError, TokenBitmask, TokenMask},
 };
 
-/// Where calls may begin in an answer.
+/// Structural tags: triggers of calls in an otherwise free answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StructuralTags {
-    /// What begins them.
+    /// The triggers.
     pub triggers: Vec<Trigger>,
-    /// The two markers around thoughts, if the model has any; nothing begins within them.
+    /// The two reasoning markers, if the model has any; triggers inside reasoning do not count.
     pub reasoning_markers: Option<(String, String)>,
-    /// Whether the answer begins inside thoughts.
+    /// True if the answer starts inside reasoning.
     pub in_reasoning: bool,
 }
 
-/// What begins calls.
+/// A trigger of calls.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trigger {
     /// The text that does. White space counts neither in it nor in the answer.
     pub marker: String,
-    /// Whether it does so only where nothing stands before it, in the answer or behind thoughts.
+    /// True if the trigger counts only at the start of the answer or right after reasoning.
     pub at_start: bool,
-    /// What must follow; once it has, the answer is free again.
+    /// Grammar of the text after the trigger; behind it the answer is free again.
     pub calls: ToolCallGrammar,
 }
 
@@ -54,9 +54,9 @@ pub(crate) struct TriggeredConstraint {
 }
 
 enum State {
-    /// What was said, and the tokens that may follow if not all may.
+    /// The end of the text so far, and the token mask; `None` admits all tokens.
     Text(TextTail, Option<TokenBitmask>),
-    /// The end of the thoughts.
+    /// The end of the reasoning so far.
     Thoughts(String),
     Call(Box<GrammarConstraint>),
 }
@@ -64,7 +64,7 @@ enum State {
 /// The end of a text, as far as a marker may have begun in it, without white space.
 struct TextTail {
     end: String,
-    /// Whether that is all of it.
+    /// True if that is all of it.
     is_whole: bool,
 }
 
@@ -175,7 +175,7 @@ impl TriggeredConstraint {
     }
 }
 
-/// Keeps less than so many bytes.
+/// Keeps less than `bytes` bytes of the text's end.
 fn keep_end(text: &mut String, bytes: usize) {
     let beyond = (text.len() + 1).saturating_sub(bytes);
     let cut = (beyond..=text.len()).find(|&at| text.is_char_boundary(at));

@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use super::super::GrammarError;
 
-/// What an expression says.
+/// Parses a regular expression.
 ///
 /// # Errors
-/// When it is none.
+/// If it is invalid.
 pub(crate) fn parsed(expression: &str) -> Result<Hir, GrammarError> {
     parse(expression).map_err(|error| {
         let text = error.to_string();
@@ -24,7 +24,7 @@ pub(crate) fn parsed(expression: &str) -> Result<Hir, GrammarError> {
     })
 }
 
-/// How a text is written.
+/// Notation of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Writing {
     /// As it is.
@@ -33,10 +33,10 @@ pub(crate) enum Writing {
     Json,
 }
 
-/// What an expression matches, as it is written, for a grammar.
+/// Returns a regular expression that matches the same texts in a notation.
 ///
 /// # Errors
-/// When it has what no grammar can have.
+/// If the expression has elements that no grammar supports.
 pub(crate) fn source(expression: Hir, writing: Writing) -> Result<String, GrammarError> {
     let quoted = quoted(expression.clone())?;
     let expression = match writing {

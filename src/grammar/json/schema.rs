@@ -1,8 +1,8 @@
-//! Which JSON Schemas can be enforced: every keyword is honoured or refused, none is passed over.
+//! JSON Schemas that can be enforced: every keyword is enforced or refused, none is ignored.
 //!
-//! llguidance compiles what is left. It would pass over keywords that the schema's own draft does not
-//! know, take options from within the schema, and let white space grow without end; so schemas are
-//! checked here first, and made one draft's.
+//! llguidance compiles the checked schema. By itself it would ignore keywords that the schema's
+//! draft does not know, take options from within the schema, and admit unbounded white space. So
+//! schemas are checked here first, and normalised to one draft.
 
 use std::collections::HashSet;
 
@@ -34,8 +34,8 @@ const PATTERN_CHARS_MAX: usize = 1000;
 /// Values of `maxItems`, `minLength` and the like.
 const COUNT_MAX: u64 = 100_000;
 
-/// What may stand between two tokens of JSON: a blank, or a new line with its indentation. Without an
-/// end to it, a model might never come to its own.
+/// White space between two JSON tokens: a blank, or a new line with indentation. Without a bound a
+/// model could write white space for ever.
 const WHITE_SPACE: &str = r"\x20|\x0A[\x20\x09]{0,32}";
 
 /// Keywords that describe and do not restrict.
@@ -134,14 +134,14 @@ pub(crate) fn prepare(schema: &Value) -> Result<Value, GrammarError> {
     Ok(prepared)
 }
 
-/// Where one is in a schema.
+/// Path of a subschema.
 type Path = Vec<String>;
 
 #[derive(Default)]
 struct Check {
     subschemas: usize,
     conjunctions: usize,
-    /// Where subschemas are, as references name them.
+    /// Paths of the subschemas, in the notation of references.
     known: HashSet<String>,
     references: Vec<(Path, String)>,
 }
@@ -328,7 +328,7 @@ fn refuse_two_lists(
     }
 }
 
-/// Where names are free, one may come twice, and would count twice.
+/// With free property names, one name may come twice and would count twice.
 fn refuse_open_minimum(
     path: &[String],
     value: &Value,

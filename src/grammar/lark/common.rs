@@ -39,7 +39,8 @@ const NUMBER: &str = r"[0-9]+|([0-9]+\.[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[0-9]+
 const SIGNED_NUMBER: &str =
     r"[+-]?([0-9]+|([0-9]+\.[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+)";
 
-/// What follows `%import` on its line: `common.NAME`, perhaps with `-> OTHER`, or `common (NAME, NAME)`.
+/// Parses the rest of a line after `%import`: `common.NAME`, optionally with `-> OTHER`, or `common
+/// (NAME, NAME)`.
 pub(crate) fn imports(line: &str) -> Result<Vec<Token>, GrammarError> {
     let code = ["//", "#"].iter().fold(line, |line, comment| {
         line.split(comment).next().unwrap_or_default()

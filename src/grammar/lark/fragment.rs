@@ -5,7 +5,7 @@ use crate::grammar::GrammarError;
 /// Terminals of the expression at most, with those that are repeated by being used again.
 const TERMINALS_MAX: usize = 100_000;
 
-/// How a text without characters is written.
+/// Notation of an empty text.
 const NO_TEXT: &str = "\"\"";
 
 /// A part of an expression, as it is written.

@@ -93,7 +93,7 @@ pub(crate) fn line(text: &str) -> &str {
     text.split('\n').next().unwrap_or_default()
 }
 
-/// What ends there, with the flags that follow.
+/// Returns the text that ends at `end`, with the flags that follow.
 fn flagged<'a>(text: &'a str, end: usize, flags: &str) -> &'a str {
     let rest = text[end..].trim_start_matches(|c| flags.contains(c));
     &text[..text.len() - rest.len()]

@@ -1,4 +1,4 @@
-//! What a Lark grammar is written with.
+//! Tokens of the Lark notation.
 
 use regex_syntax::hir::Hir;
 

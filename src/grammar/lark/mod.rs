@@ -1,8 +1,9 @@
-//! Lark grammars → regular expressions of the same texts.
+//! Compiles Lark grammars to regular expressions of the same texts.
 //!
-//! A rule that needs itself at an end of its choices is a list, which an expression can say. One that needs
-//! itself in between nests, which an expression can say only so many levels deep: it then admits fewer texts
-//! than the grammar, and none that the grammar does not.
+//! A rule that is recursive at an end of an alternative is a list, which a regular expression can
+//! express. A rule that is recursive in the middle nests. A regular expression can express it to a
+//! bounded depth only. It then admits fewer texts than the grammar, and only texts that the grammar
+//! admits.
 
 pub(super) mod common;
 pub(super) mod fragment;
@@ -28,7 +29,7 @@ const DEPTH_MAX: usize = 100;
 /// Groups and rules within each other at most.
 const EXPANDED_DEPTH_MAX: usize = 400;
 
-/// How often rules that nest are written within themselves: as often as the other bounds allow.
+/// Nesting depths to try for recursive rules: the first one within the other limits.
 const LEVELS: [usize; 5] = [8, 4, 2, 1, 0];
 
 /// One terminal, with those that it consists of.
@@ -36,16 +37,16 @@ const LEVELS: [usize; 5] = [8, 4, 2, 1, 0];
 pub(super) struct Terminals {
     /// Their definitions.
     pub(super) lines: String,
-    /// What the whole is, as other terminals write it.
+    /// Name of the terminal for the whole grammar.
     pub(super) whole: String,
 }
 
-/// The terminal of all texts that a grammar admits. Where Lark would take as much as it can for a terminal of
-/// the grammar, it may take less. The names of the terminals begin with `prefix`.
+/// Returns the terminal of all texts that a grammar admits. Lark matches terminals greedily; this
+/// one may match them shorter. The names of the terminals start with `prefix`.
 ///
 /// # Errors
-/// When the expression would be too long, or the grammar has something that no expression has, admits no
-/// text, or is none.
+/// If the expression would be too long, or the grammar is invalid, admits no text, or has elements
+/// that no regular expression has.
 pub(super) fn terminals(
     definition: &str,
     writing: Writing,
@@ -77,7 +78,7 @@ pub(super) fn terminals(
     Err(refused.unwrap_or_else(|| GrammarError::whole("there is nothing to write")))
 }
 
-/// What becomes of a rule or a terminal.
+/// Progress of expanding a rule or a terminal.
 #[derive(Debug, Clone)]
 enum Written {
     /// It is being written.
@@ -91,7 +92,7 @@ struct Grammar<'a> {
     rules: &'a HashMap<String, Node>,
     writing: Writing,
     prefix: &'a str,
-    /// What may stand between terminals.
+    /// Ignored text between terminals.
     between: Option<RegexFragment>,
     /// By names and levels.
     written: HashMap<(&'a str, usize), Written>,
@@ -99,7 +100,7 @@ struct Grammar<'a> {
 }
 
 impl<'a> Grammar<'a> {
-    /// Writes rules within themselves so many levels deep.
+    /// Expands rules, recursive ones to `level` levels.
     fn write(mut self, ignored: &[Node], level: usize) -> Result<Terminals, GrammarError> {
         let ignored = ignored.iter();
         let ignored = ignored.map(|node| self.expand(node, None, EXPANDED_DEPTH_MAX));
@@ -168,8 +169,8 @@ impl<'a> Grammar<'a> {
         Ok(part)
     }
 
-    /// What stands in a rule at a level, where something may stand between terminals, or in the definition
-    /// of a terminal; nothing where it admits no text.
+    /// Expands the right side of a rule at a level, or the definition of a terminal. Ignored text
+    /// may stand between terminals of a rule. `None` if it admits no text.
     fn expand(
         &mut self,
         node: &Node,

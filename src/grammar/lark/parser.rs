@@ -10,7 +10,7 @@ use super::{
 };
 use crate::grammar::{GrammarError, json::escape::parsed};
 
-/// What stands on the right of a rule.
+/// The right side of a rule.
 #[derive(Debug, Clone)]
 pub(crate) enum Node {
     Terminal(Hir),
@@ -20,7 +20,7 @@ pub(crate) enum Node {
     Repeated(Box<Node>, u32, Option<u32>),
 }
 
-/// What a grammar says.
+/// A parsed grammar.
 #[derive(Debug, Default)]
 pub(crate) struct LarkRules {
     pub(crate) by_name: HashMap<String, Node>,
@@ -28,10 +28,10 @@ pub(crate) struct LarkRules {
 }
 
 impl LarkRules {
-    /// Reads a grammar.
+    /// Parses a grammar.
     ///
     /// # Errors
-    /// When it is none, or has what no expression has.
+    /// If it is invalid, or has elements that no regular expression has.
     pub(crate) fn parse(definition: &str) -> Result<Self, GrammarError> {
         let mut rules = Self::default();
         let mut parser = Parser(tokens(definition)?.into_iter().peekable());

@@ -41,7 +41,7 @@ pub(crate) fn text(source: &str) -> Result<Hir, GrammarError> {
     }
 }
 
-/// What a text in double quotes means.
+/// Decodes a text in double quotes.
 fn value_of(source: &str) -> Result<String, GrammarError> {
     let mut json = String::new();
     let mut characters = source.chars();

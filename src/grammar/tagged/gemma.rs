@@ -57,7 +57,7 @@ pub(super) fn value(
 /// Writes the rules of values.
 struct GemmaNotation<'r, 't> {
     marker: &'static str,
-    /// What references lead into.
+    /// The root schema, for references.
     root: &'r Value,
     rules: &'r mut GrammarBuilder<'t>,
     /// Rules of references, and under no name that of any value.

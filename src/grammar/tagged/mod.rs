@@ -19,7 +19,7 @@ const KEY: &str = "/[A-Za-z_][A-Za-z0-9_.-]{0,63}/";
 pub struct Tagged {
     tags: ArgumentTags,
     arguments: Vec<Argument>,
-    /// Whether there may be any others instead.
+    /// True if there may be any others instead.
     is_open: bool,
 }
 

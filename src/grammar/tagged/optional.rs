@@ -2,10 +2,10 @@
 
 use crate::grammar::builder::GrammarBuilder;
 
-/// How rules write a text without characters.
+/// Notation of an empty text in rules.
 pub(super) const NOTHING: &str = "\"\"";
 
-/// What comes between things, and what may follow them.
+/// A sequence with optional entries: separators, and what may follow.
 pub(super) struct OptionalSequence<'a> {
     /// Between two of them.
     pub(super) between: &'a str,

@@ -14,10 +14,10 @@ use crate::{
     output_parser::{ArgumentTags, Kinds, Texts},
 };
 
-/// Where a schema keeps what its parts refer to.
+/// Keywords of a schema's definitions.
 const DEFINITIONS: [&str; 2] = ["$defs", "definitions"];
 
-/// What a value must be.
+/// Type of an argument's value.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ArgumentValue {
     /// A text of which the schema says this.
@@ -30,7 +30,7 @@ pub(super) enum ArgumentValue {
     Json(Value),
 }
 
-/// What a schema may say of a text.
+/// Constraints of a schema on a string.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Bounds {
     pattern: Option<String>,
@@ -75,7 +75,7 @@ impl ArgumentValue {
         Self::Json(property)
     }
 
-    /// Whether it is written as a text.
+    /// True if it is written as a text.
     pub(super) fn is_text(&self) -> bool {
         !matches!(self, Self::Json(_))
     }
@@ -189,7 +189,7 @@ fn ended(form: &str, texts: Texts, after: &str, rules: &mut GrammarBuilder<'_>) 
     }
 }
 
-/// What a terminal admits, but for what has this text in it.
+/// Returns a terminal that excludes texts which contain `text`.
 fn without(terminal: &str, text: &str) -> String {
     format!("(({terminal}) & ~({ANY} {text} {ANY}))")
 }
@@ -211,7 +211,7 @@ fn any_text(after: &str, rules: &mut GrammarBuilder<'_>) -> String {
 }
 
 impl Bounds {
-    /// What a schema says of a value, if that can only be a text.
+    /// Returns the constraints of a schema that admits only strings; `None` for other schemas.
     pub(super) fn of(property: &Value) -> Self {
         if property["type"] != "string" {
             return Self::default();

@@ -1,4 +1,4 @@
-//! Where grammars begin and end, and the forms that are not JSON.
+//! Starts and ends of grammars, and grammars that are not JSON.
 
 use serde_json::json;
 

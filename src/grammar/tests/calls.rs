@@ -11,8 +11,8 @@ use crate::{
     },
 };
 
-/// What a template's source has, the text before the calls, the calls of `f` and `g`, what stands
-/// between them, and the text after them.
+/// Template source; text before the calls; the calls of `f` and `g`; text between them; text after
+/// them.
 type Written = (
     &'static str,
     &'static str,
@@ -217,7 +217,7 @@ fn calls_are_written_as_the_family_writes_them() {
     }
 }
 
-/// What a model with this template is read to say.
+/// Parses an answer with the output parser of this template.
 pub(super) fn items(source: &str, answer: &str) -> Vec<String> {
     let tools = tools();
     let description = ParserSpec::recognise(source, |_| false);

@@ -10,8 +10,8 @@ use crate::{
     sampling::{Constraint, TokenBitmask},
 };
 
-/// What is drawn under a constraint with room for so many tokens, each allowed one as likely as any
-/// other; whether it came to an end. What did not may end within a character.
+/// Draws random allowed tokens with room for `room` tokens. Returns the text and whether it ended.
+/// A text that did not end may end inside a character.
 fn drawn(constraint: &mut dyn Constraint, room: usize, random: &mut ChaCha8Rng) -> (Vec<u8>, bool) {
     let tokenizer = tokenizer();
     let ends = tokenizer.eos_tokens();
@@ -40,8 +40,8 @@ fn bytes(tokens: &[u32]) -> Vec<u8> {
     bytes.flatten().collect()
 }
 
-/// Draws with room for so many tokens, from too few for the shortest answer on. Those that have room
-/// must come to an end.
+/// Draws with every room from too few tokens for the shortest answer on. Answers with enough room
+/// must end.
 fn check(grammars: &GrammarCompiler, form: &GrammarSpec, shortest: usize) {
     for room in (1..shortest + 12).chain([shortest + 60, shortest + 300]) {
         for seed in 0..4 {

@@ -71,7 +71,7 @@ fn refused() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// Whether the table of the documents has a row for a keyword that says this.
+/// True if the table of the documents has a row for a keyword that says this.
 fn is_documented(keyword: &str, says: &str) -> bool {
     let docs = std::fs::read_to_string(DOCS).expect(DOCS);
     let (_, section) = docs.split_once("### JSON Schema").expect("a section");

@@ -27,14 +27,14 @@ use crate::{
     tokenizer::{PromptSegment, Tokenizer, TokenizerSource},
 };
 
-/// What becomes of a text under a grammar.
+/// Result of matching a text.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     /// It may end here.
     Whole,
     /// More must follow.
     Open,
-    /// After so many bytes the grammar does not let it through.
+    /// The grammar rejects the byte at this position.
     Stopped(usize),
 }
 
@@ -64,7 +64,7 @@ fn schema(schema: &Value) -> GrammarSpec {
     spec(ValueGrammar::Schema(schema.clone()))
 }
 
-/// How Hermes writes calls.
+/// Hermes's call template.
 const HERMES: CallTemplate = CallTemplate {
     opening: "",
     before_name: "<tool_call>\n{\"name\": \"",
@@ -78,7 +78,7 @@ const HERMES: CallTemplate = CallTemplate {
 /// Room for any text.
 const ROOM: usize = 1 << 20;
 
-/// The tokens that may come next, with room for so many; `None` for all.
+/// Returns the token mask with room for `left` tokens; `None` admits all tokens.
 fn allowed(constraint: &mut dyn Constraint, left: usize) -> Option<TokenBitmask> {
     let mut context = Context::from_waker(Waker::noop());
     loop {
@@ -105,7 +105,7 @@ fn take(constraint: &mut dyn Constraint, token: TokenId, left: usize) -> bool {
     }
 }
 
-/// Lets a text through a grammar, token by token; spellings of control tokens mean those.
+/// Matches a text token by token; control token texts stand for the tokens.
 fn run(constraint: &mut dyn Constraint, text: &str) -> Verdict {
     let tokenizer = tokenizer();
     let mut bytes = 0;

@@ -204,7 +204,7 @@ fn lark_of(grammar: &SmallGrammar) -> String {
     format!("start: r0\n{}", rules.collect::<String>())
 }
 
-/// All texts of at most so many characters that a grammar admits.
+/// Returns all texts of a grammar with at most `length_max` characters.
 fn texts_of(grammar: &SmallGrammar, length_max: usize) -> BTreeSet<String> {
     let mut texts = vec![BTreeSet::new(); grammar.len()];
     loop {

@@ -9,8 +9,8 @@ use super::{
 };
 use crate::grammar::{GrammarSpec, Shape, StartAt, TextGrammar, ToolCallGrammar, ValueGrammar};
 
-/// What a template's source has, and a call of `f` with the texts before its keys, before its values and
-/// after them, and what ends it.
+/// Template source; a call of `f` with the texts before its keys, before its values, after them,
+/// and at its end.
 type Tagged = (&'static str, [&'static str; 5]);
 
 /// All wrappers of tags.
@@ -347,7 +347,7 @@ fn arguments_of_python_are_named_and_listed() {
     is_stopped(&grammars, &keyed, &call("input=\"a\""));
 }
 
-/// What begins and ends calls in Gemma's notation, and what stands around texts.
+/// Markers of calls in Gemma's notation, and delimiters of its strings.
 const GEMMA: [[&str; 3]; 2] = [
     ["<|tool_call>", "<tool_call|>", "<|\"|>"],
     ["<start_function_call>", "<end_function_call>", "<escape>"],

@@ -15,7 +15,7 @@ use super::LoadError;
 pub struct Alias {
     /// The short name.
     pub name: &'static str,
-    /// What it is, in a few words.
+    /// Short description.
     pub description: &'static str,
     /// Its file in the cache folder.
     pub file_name: &'static str,
@@ -26,12 +26,12 @@ pub struct Alias {
     /// Sampling settings that suit it, under the keys of `generation_config.json`, which GGUF files
     /// do not carry.
     pub sampling: &'static [(&'static str, f64)],
-    /// Whether it says other things when activations are quantised to 8 bits, its likeliest tokens
+    /// True if it says other things when activations are quantised to 8 bits, its likeliest tokens
     /// being nearly ties.
     pub needs_16_bit_activations: bool,
-    /// What is downloaded for it.
+    /// Bytes to download.
     pub download_bytes: u64,
-    /// Where its parts come from, in order.
+    /// Parts of the file, in order.
     parts: &'static [Part],
 }
 

@@ -87,13 +87,13 @@ impl Architecture {
         matches!(self, Self::Qwen3 | Self::Gemma3)
     }
 
-    /// Whether the rows of q and k are in the order of interleaved rotary embeddings: the converter
+    /// True if the rows of q and k are in the order of interleaved rotary embeddings: the converter
     /// reorders them for this architecture only.
     pub(super) fn interleaves_rotary_rows(self) -> bool {
         self == Self::Llama
     }
 
-    /// Whether norm weights are stored with 1 added, as the converter does for Gemma.
+    /// True if norm weights are stored with 1 added, as the converter does for Gemma.
     pub(super) fn adds_one_to_norms(self) -> bool {
         self == Self::Gemma3
     }

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::load::{LoadError, MappedFile};
 
-/// What the keys are made from.
+/// The metadata and tensors that the keys are made from.
 pub(super) struct Source<'a> {
     pub(super) architecture: Architecture,
     pub(super) metadata: &'a Metadata,
@@ -101,9 +101,10 @@ impl Source<'_> {
         }
     }
 
-    /// What Gemma 3 has beyond the others. Converters left out what is the same for all sizes; the
-    /// values are those of `Gemma3TextConfig` in `transformers` and of `llama_model_gemma3` in
-    /// llama.cpp: one layer of six sees everything, the others have a rotary base of 10,000.
+    /// Returns the keys that only Gemma 3 has. Converters leave out values that are the same for
+    /// all sizes. They are those of `Gemma3TextConfig` in `transformers` and of
+    /// `llama_model_gemma3` in llama.cpp. One layer of six has full attention; the others have a
+    /// RoPE base of 10,000.
     fn gemma3(&self, head_dim: usize) -> Result<Map<String, Value>, LoadError> {
         const PATTERN: usize = 6;
         const LOCAL_ROTARY_BASE: f64 = 10_000.0;

@@ -17,7 +17,7 @@ const DIMENSIONS_MAX: u32 = 4;
 /// The least room a tensor's description takes: an empty name, one dimension, a type, an offset.
 const TENSOR_BYTES_MIN: usize = 8 + 4 + 8 + 4 + 8;
 
-/// What the header says.
+/// The content of the header.
 #[derive(Debug)]
 pub(super) struct Header {
     pub(super) metadata: Metadata,
@@ -30,7 +30,7 @@ pub(super) struct StoredTensor {
     /// Its name in the file, such as `blk.0.attn_q.weight`.
     pub(super) name: String,
     pub(super) info: TensorInfo,
-    /// Where its bytes lie in the file.
+    /// Byte range in the file.
     pub(super) bytes: Range<usize>,
 }
 

@@ -145,7 +145,7 @@ fn read_scalar(cursor: &mut Cursor<'_>, kind: u32) -> Result<Value, LoadError> {
     })
 }
 
-/// The 64-bit float whose shortest spelling is that of a 32-bit one, so that an epsilon stored as
+/// Returns the 64-bit float with the shortest decimal form of a 32-bit one. So an epsilon stored as
 /// 1e-5 reads 1e-5 again and not 9.999999747378752e-6.
 fn shortest(value: f32) -> f64 {
     value.to_string().parse().unwrap_or_else(|_| value.into())

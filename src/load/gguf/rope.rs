@@ -118,8 +118,9 @@ fn llama3_scaling(factors: &[f32], base: f64) -> Result<Value, LoadError> {
     }))
 }
 
-/// Where in the file the row lies that Hugging Face's order has at `row`. Its heads have the first
-/// elements of all pairs, then the second ones; the file has the two of each pair side by side.
+/// Returns the position in the file of a row that Hugging Face's order has at `row`. Heads in
+/// Hugging Face's order have the first elements of all RoPE pairs, then the second ones. The file
+/// has the two of each pair side by side.
 pub(super) fn interleaved_row(row: usize, head_dim: usize) -> usize {
     let (head, within) = (row / head_dim, row % head_dim);
     let (half, pair) = (within / (head_dim / 2), within % (head_dim / 2));

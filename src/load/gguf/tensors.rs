@@ -23,7 +23,7 @@ struct Tensor {
     difference: Difference,
 }
 
-/// How a tensor in the file differs from what Hugging Face's folders hold.
+/// Difference between a tensor in the file and the one in Hugging Face's folders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Difference {
     None,

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::MlxQuantization;
 use crate::load::LoadError;
 
-/// How the layers of a folder are packed.
+/// Packing of a folder's layers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MlxPacking {
     /// Layers that are not named.
@@ -53,7 +53,7 @@ impl MlxPacking {
         Ok(Self { default, layers })
     }
 
-    /// How a layer, such as `model.layers.0.mlp.down_proj`, is packed.
+    /// Returns the packing of a layer such as `model.layers.0.mlp.down_proj`.
     pub(super) fn of_layer(&self, layer: &str) -> Option<MlxQuantization> {
         self.layers
             .get(layer)

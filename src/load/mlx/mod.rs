@@ -14,7 +14,7 @@ use super::{LoadError, TensorInfo, TensorType, Tensors};
 
 pub use self::config::MlxPacking;
 
-/// How the rows of one matrix are packed.
+/// Packing of a matrix's rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MlxQuantization {
     /// Elements that share a scale and a bias: 32, 64 or 128.
@@ -33,13 +33,13 @@ impl MlxQuantization {
         Some(bits / self.bits).filter(|columns| columns.is_multiple_of(self.group_size))
     }
 
-    /// Words of a row of so many elements.
+    /// Returns the number of words in a row of `columns` elements.
     #[must_use]
     pub fn words(self, columns: usize) -> usize {
         columns * self.bits / 32
     }
 
-    /// Scales, and also biases, of a row of so many elements.
+    /// Returns the number of scales, and of biases, in a row of `columns` elements.
     #[must_use]
     pub fn groups(self, columns: usize) -> usize {
         columns / self.group_size

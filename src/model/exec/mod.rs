@@ -1,4 +1,5 @@
-//! What runs a [`DecoderSpec`](super::spec::DecoderSpec): the seam between the engine and devices.
+//! Executors, which run a [`DecoderSpec`](super::spec::DecoderSpec): the interface between the
+//! engine and devices.
 
 pub mod cpu;
 pub mod mlx;
@@ -26,19 +27,19 @@ pub trait Executor {
     /// Empty memory for a new sequence.
     fn new_kv(&self) -> Self::Kv;
 
-    /// What the bytes of [`FrozenKv::write`] mean; `None` where memories cannot be written.
+    /// Returns the format of the bytes of [`KvExport::write`]; `None` if KV caches cannot be
+    /// exported.
     fn kv_format(&self) -> Option<KvFormat> {
         None
     }
 
-    /// Runs one step over all slots at once, prefill chunks and decoding sequences alike: appends
-    /// each slot's tokens to its memory and writes the logits after the last tokens of each slot, as
-    /// many as it wants, one row of `vocab_size` a token, in the order of slots and tokens, into
-    /// `logits` (cleared first).
+    /// Runs one step over all slots, prefill chunks and decoding sequences alike. Appends each
+    /// slot's tokens to its KV cache. Clears `logits` and writes the last `logit_rows` rows of each
+    /// slot, `[slot][row][vocab_size]`.
     ///
     /// # Errors
-    /// When the device fails. The memories of the slots are then undefined and must be dropped, and
-    /// so must memories that share with them: forks that have not been extended since.
+    /// If the device fails. The KV caches of the slots are then undefined and must be dropped. So
+    /// must caches that share pages with them: forks that have not been extended since.
     fn step(
         &mut self,
         slots: &mut [Slot<'_, Self::Kv>],
@@ -52,7 +53,7 @@ pub struct Slot<'a, K> {
     pub tokens: &'a [TokenId],
     /// The sequence's memory, extended by the step.
     pub kv: &'a mut K,
-    /// How many of the last tokens' logits are needed; at most as many as there are tokens.
+    /// Number of last tokens whose logits are needed; at most the number of tokens.
     pub logit_rows: usize,
 }
 
@@ -61,7 +62,7 @@ pub trait KvCache: Sized {
     /// Number of tokens held.
     fn len(&self) -> usize;
 
-    /// Whether nothing is held.
+    /// True if nothing is held.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -84,12 +85,11 @@ pub trait KvCache: Sized {
         None
     }
 
-    /// Appends so many tokens, whose keys and values [`FrozenKv::write`] wrote of a memory of the same
+    /// Appends `tokens` tokens from bytes that [`KvExport::write`] wrote for a cache of the same
     /// [`KvFormat`].
     ///
     /// # Errors
-    /// When they are not of the size that they must have, or there is no memory for them. The memory
-    /// must then be dropped.
+    /// If the bytes have the wrong size, or memory runs out. The cache must then be dropped.
     fn import(&mut self, tokens: usize, bytes: &[u8]) -> Result<(), ExecError> {
         let _ = (tokens, bytes);
         Err(ExecError("this memory cannot be read from bytes".into()))
@@ -98,17 +98,17 @@ pub trait KvCache: Sized {
 
 /// Keys and values that no longer change, to be written down on any thread.
 pub trait KvExport: Send {
-    /// Appends those of the tokens, which must be among the ones that were frozen, to `out`:
-    /// `[token][layer][keys, values][head][element]`, little-endian, as [`KvFormat`] says.
+    /// Appends a range of the exported tokens to `out`: `[token][layer][keys,
+    /// values][head][element]`, little-endian, as [`KvFormat`] says.
     fn write(&self, tokens: Range<usize>, out: &mut Vec<u8>);
 }
 
-/// What the bytes of keys and values mean.
+/// The format of exported KV bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct KvFormat {
-    /// How those of one token are laid out.
+    /// The layout of one token.
     pub layout: KvLayout,
-    /// What computes them, as far as their last bits depend on it.
+    /// Identifies the computation, as far as the last bits of its results depend on it.
     pub compute_id: String,
 }
 
@@ -154,7 +154,7 @@ impl KvElementType {
         }
     }
 
-    /// What safetensors call it.
+    /// Returns the type's name in safetensors.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -27,11 +27,11 @@ pub struct ArgumentTags {
     pub before_text: Option<&'static str>,
     pub after_value: &'static str,
     pub between: &'static str,
-    /// How a value that is a text is written.
+    /// Notation of string values.
     pub texts: Texts,
 }
 
-/// How a text is written that is the value of an argument.
+/// Notation of an argument's string value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Texts {
     /// As it is.
@@ -45,7 +45,7 @@ pub enum Texts {
 }
 
 impl Texts {
-    /// What stands around a text that XML is not to read.
+    /// Delimiters of a text that XML does not parse.
     pub const CDATA: [&str; 2] = ["<![CDATA[", "]]>"];
 }
 

@@ -66,7 +66,7 @@ struct GemmaCall {
     close: &'static str,
     name: Option<String>,
     arguments: PythonLiteral,
-    /// What has come of the arguments and is not passed on.
+    /// Arguments that were parsed and not yet emitted.
     json: String,
     began: bool,
     ended: bool,

@@ -18,7 +18,8 @@ const START: &str = "<|start|>";
 const CHANNEL: &str = "<|channel|>";
 const MESSAGE: &str = "<|message|>";
 
-/// What ends a message. The last two begin another, whose end is missing then.
+/// Markers that end a message. The last two start another one and end a message without an end
+/// marker.
 const ENDS: [&str; 5] = ["<|end|>", "<|call|>", "<|return|>", START, CHANNEL];
 
 /// Longest header that is one.
@@ -45,18 +46,18 @@ pub(super) const WRAPPER: CallTemplate = CallTemplate {
     ..CallTemplate::PLAIN
 };
 
-/// Whether a template is of this family.
+/// True if a template is of this family.
 pub(super) fn is_of(source: &str) -> bool {
     source.contains(CHANNEL) && source.contains(MESSAGE)
 }
 
-/// Reads such an answer: the channel `analysis` is thoughts, all others are text, and a message to a
+/// Parses Harmony. The channel `analysis` is reasoning, other channels are text, and a message to a
 /// declared function is a call.
 pub(in crate::output_parser) struct Harmony {
     tools: Tools,
     held: PendingText,
     state: State,
-    /// Whether the message has a piece.
+    /// True if the message has a piece.
     began: bool,
 }
 
@@ -249,7 +250,7 @@ impl OutputParser for Harmony {
     }
 }
 
-/// What stands before a message.
+/// The header of a message.
 struct Header {
     /// The function that it calls, if it is to one.
     recipient: Option<String>,

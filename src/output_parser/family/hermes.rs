@@ -53,7 +53,7 @@ mod tests {
             "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": \"x\ny\"}}</tool_call>",
             &["f {\"a\": \"x\\ny\"}"],
         ),
-        // No arguments, in all spellings.
+        // No arguments, in all notations.
         ("<tool_call>{\"name\": \"f\"}</tool_call>", &["f "]),
         (
             "<tool_call>{\"name\": \"f\", \"arguments\": null}</tool_call>",
@@ -128,7 +128,7 @@ mod tests {
             "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": oops}}</tool_call>",
             &["f {\"a\": …", "text oops}}</tool_call>"],
         ),
-        // Thoughts.
+        // Reasoning.
         (
             "<think>\nHm.\n</think>\n\nYes.",
             &["thought Hm.", "text Yes."],

@@ -7,7 +7,7 @@ use crate::output_parser::syntax::name_then_json::{
 
 const SECTION: &str = "<|tool_calls_section_begin|>";
 const SECTION_END: &str = "<|tool_calls_section_end|>";
-/// Another spelling, which models write at times.
+/// Another form of the marker, which models write at times.
 const SINGULAR: &str = "<|tool_call_section_begin|>";
 const SINGULAR_END: &str = "<|tool_call_section_end|>";
 const CALL: &str = "<|tool_call_begin|>";

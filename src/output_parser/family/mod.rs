@@ -1,4 +1,4 @@
-//! How families of models write calls, one file each.
+//! Call formats of model families, one file each.
 
 mod call_template;
 mod deepseek;
@@ -19,7 +19,7 @@ pub(super) use harmony::Harmony;
 
 use super::syntax::CallParser;
 
-/// A family, by how its models write calls. docs/dialects.md shows each.
+/// A family of models with the same call format. docs/tool-calls.md shows each format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(
     missing_docs,
@@ -78,10 +78,10 @@ pub(super) const ALL: [Family; 21] = [
 /// Makes what reads calls from behind a marker on.
 pub(super) type MakeCalls = fn(marker: &str) -> Box<dyn CallParser>;
 
-/// How a family writes calls.
+/// A family's call format.
 #[derive(Clone, Copy)]
 pub(super) struct CallFormat {
-    /// Whether the source of a template is one of this family's.
+    /// True if a chat template is one of this family's.
     pub(super) is_of: fn(source: &str) -> bool,
     /// The markers that begin calls.
     pub(super) markers: &'static [&'static str],
@@ -128,7 +128,8 @@ impl Family {
         }
     }
 
-    /// How it writes calls within text; Harmony has no text outside of messages.
+    /// Returns the format of calls within text; `None` for Harmony, which has no text outside of
+    /// messages.
     pub(super) fn syntax(self) -> Option<CallFormat> {
         Some(match self {
             Self::Harmony => return None,

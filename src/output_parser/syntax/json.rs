@@ -3,7 +3,7 @@
 
 use crate::limits::JSON_DEPTH_MAX;
 
-/// How far a value has come.
+/// Progress of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// More of it must follow.
@@ -14,7 +14,7 @@ pub(crate) enum Progress {
     Broken,
 }
 
-/// What is due at a place outside of strings and words.
+/// The next expected element outside of strings and literals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Due {
     Value,
@@ -37,7 +37,7 @@ enum State {
     Escape {
         is_key: bool,
     },
-    /// So many hexadecimal digits are to come.
+    /// Number of hexadecimal digits still expected.
     Digits {
         left: u8,
         is_key: bool,
@@ -84,14 +84,14 @@ impl Number {
 #[derive(Debug)]
 pub(crate) struct JsonScanner {
     state: State,
-    /// What is open: true for objects, false for arrays.
+    /// Open containers: true for objects, false for arrays.
     open: Vec<bool>,
-    /// Whether a key of the outermost object was read, with its colon.
+    /// True if a key of the outermost object was read, with its colon.
     has_key: bool,
     ended: bool,
 }
 
-/// What a byte does.
+/// The effect of a byte.
 enum Byte {
     Taken,
     /// The value ended before it.
@@ -146,7 +146,7 @@ impl JsonScanner {
         (text.len(), progress)
     }
 
-    /// Whether the value is certainly an object: its first key has been read, or its end.
+    /// True if the value is certainly an object: its first key has been read, or its end.
     pub(crate) fn is_surely_object(&self) -> bool {
         self.has_key || self.ended
     }
@@ -284,7 +284,7 @@ impl JsonScanner {
     }
 }
 
-/// A control character as JSON spells it.
+/// Returns a control character in JSON notation.
 fn escaped_control(byte: u8) -> String {
     match byte {
         b'\n' => "\\n".to_owned(),
@@ -302,7 +302,7 @@ mod tests {
 
     use super::*;
 
-    /// What is read of a text that comes in single characters, and how far that came.
+    /// Scans a text character by character; returns the consumed part and the progress.
     fn read(text: &str) -> (String, Progress) {
         let (mut value, mut out) = (JsonScanner::default(), String::new());
         let mut progress = Progress::Inside;

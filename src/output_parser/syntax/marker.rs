@@ -1,6 +1,6 @@
 //! Markers in a text that is still coming.
 
-/// Where the first of several markers is.
+/// Position of the first of several markers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
     /// This one begins here.
@@ -10,7 +10,7 @@ pub(crate) enum Found {
         /// Byte at which it begins.
         start: usize,
     },
-    /// There is none; one may begin after so many bytes.
+    /// No marker; one may start at this byte offset.
     No {
         /// Bytes that belong to no marker, whatever follows.
         certain: usize,
@@ -44,7 +44,7 @@ pub(crate) fn doubtful(text: &str, markers: &[impl AsRef<str>]) -> usize {
         .map_or(0, |at| text.len() - at)
 }
 
-/// Whether a text begins so.
+/// The result of comparing a text's start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Begins {
     /// It does.
@@ -55,7 +55,7 @@ pub(crate) enum Begins {
     No,
 }
 
-/// Whether a text that is still coming begins with another.
+/// Compares the start of an unfinished text with another text.
 pub(crate) fn begins(text: &str, with: &str) -> Begins {
     if text.starts_with(with) {
         Begins::Yes

@@ -1,4 +1,4 @@
-//! What the syntaxes of several families have in common.
+//! Shared parts of several call formats.
 
 pub(crate) mod json;
 pub(crate) mod marker;
@@ -16,7 +16,7 @@ use crate::conversation::OutputDelta;
 use pending_text::PendingText;
 use tools::Tools;
 
-/// How far the reading of calls has come.
+/// Progress of parsing calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     /// More text is needed.
@@ -41,7 +41,7 @@ pub(crate) trait CallParser: Send {
     /// The text has ended. What is left and not settled will be text.
     fn finish(&mut self, _held: &mut PendingText, _tools: &Tools, _pieces: &mut Vec<OutputDelta>) {}
 
-    /// Whether this rest, which is not empty, begins a marker behind a call and so is no text.
+    /// True if this rest, which is not empty, begins a marker behind a call and so is no text.
     fn is_markup(&self, _rest: &str) -> bool {
         false
     }

@@ -14,25 +14,25 @@ use crate::conversation::OutputDelta;
 /// Longest text before the arguments: names have at most 64 characters, and ids some more.
 const HEAD_BYTES_MAX: usize = 512;
 
-/// What stands before the arguments.
+/// The text before the arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Head<'a> {
     /// It has not come as a whole.
     Maybe,
-    /// A name, in so many bytes with all that belongs to it.
+    /// A name, and the length in bytes of the whole head.
     Is(&'a str, usize),
     /// Something else.
     No,
 }
 
-/// How a family writes them.
+/// Call format of a family.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NameThenJson {
     /// Begins each call. Where it is empty, the marker that the reader stands behind does.
     pub(crate) begin: &'static str,
     /// Reads the name.
     pub(crate) head: fn(text: &str) -> Head<'_>,
-    /// What may stand behind the arguments, in any order.
+    /// Markers that may follow the arguments, in any order.
     pub(crate) close: &'static [&'static str],
     /// Ends all calls.
     pub(crate) end: Option<&'static str>,
@@ -54,10 +54,10 @@ pub(crate) struct NameThenJsonCalls {
     state: State,
     name: String,
     json: JsonScanner,
-    /// What has come of the arguments and is not passed on.
+    /// Arguments that were parsed and not yet emitted.
     arguments: String,
     began: bool,
-    /// Whether there was a call.
+    /// True if there was a call.
     had_call: bool,
 }
 

@@ -32,7 +32,7 @@ enum State {
     AfterValue,
 }
 
-/// What a value is.
+/// The kind of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Name,
@@ -52,12 +52,12 @@ pub(crate) struct CallObject {
     /// The key or the value that is being read, except for arguments that are passed on.
     text: String,
     name: Option<String>,
-    /// What is known of the arguments and not yet passed on.
+    /// Arguments that were parsed and not yet emitted.
     arguments: String,
     arguments_came: bool,
     began: bool,
     ended: bool,
-    /// Whether no marker says that this is a call, so that a key which calls do not have decides.
+    /// True if no marker says that this is a call, so that a key which calls do not have decides.
     is_bare: bool,
 }
 

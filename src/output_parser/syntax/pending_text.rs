@@ -20,17 +20,17 @@ impl PendingText {
         self.text.push_str(text);
     }
 
-    /// What is to be read.
+    /// Returns the unread text.
     pub(crate) fn rest(&self) -> &str {
         &self.text[self.read..]
     }
 
-    /// What is not settled: what can be given back, and what is to be read.
+    /// Returns the text that is not settled: read text that can be given back, and unread text.
     pub(crate) fn unsettled(&self) -> &str {
         &self.text[self.settled..]
     }
 
-    /// Reads so many bytes, which must end a character.
+    /// Marks `bytes` bytes as read; they must end at a character.
     pub(crate) fn read(&mut self, bytes: usize) {
         self.read += bytes;
     }
@@ -42,7 +42,7 @@ impl PendingText {
         self.read(space);
     }
 
-    /// What was read will not be given back.
+    /// Settles the read text: it can no longer be given back.
     pub(crate) fn settle(&mut self) {
         self.settled = self.read;
     }

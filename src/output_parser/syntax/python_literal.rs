@@ -13,7 +13,7 @@ use crate::limits::JSON_DEPTH_MAX;
 /// Longest number or key without quotes.
 const WORD_BYTES_MAX: usize = 512;
 
-/// How texts are quoted.
+/// Quoting of strings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Quotes {
     /// `'…'` or `"…"`, with escapes; keys are quoted.
@@ -52,12 +52,12 @@ pub(crate) struct PythonLiteral {
     state: State,
     /// The characters that close what is open.
     open: Vec<char>,
-    /// Whether a comma was read that is not written.
+    /// True if a comma was read that is not written.
     comma: bool,
     ended: bool,
 }
 
-/// What one reading step gave: bytes read, or why there are none.
+/// The result of one reading step: bytes read, or the reason why none were.
 enum Took {
     Bytes(usize),
     NeedsMore,
@@ -100,7 +100,7 @@ impl PythonLiteral {
         }
     }
 
-    /// What can be shown of a rest that was not read, when there is no more: a number that is cut.
+    /// Returns the visible part of unread text at the end of an answer that is cut inside a number.
     pub(crate) fn cut<'a>(&self, rest: &'a str) -> &'a str {
         match self.state {
             State::Word { is_key: false } => rest,
@@ -327,7 +327,7 @@ impl PythonLiteral {
     }
 }
 
-/// A number as JSON spells it, digit for digit where that is possible.
+/// Returns a number in JSON notation, digit for digit if possible.
 fn json_number(text: &str) -> Option<String> {
     if serde_json::from_str::<Number>(text).is_ok() {
         return Some(text.to_owned());
@@ -349,7 +349,7 @@ mod tests {
 
     const GEMMA: Quotes = Quotes::Marker("<|\"|>");
 
-    /// What a literal is as JSON when it comes in single characters.
+    /// Returns a literal as JSON, read character by character.
     fn characters(text: &str, quotes: Quotes) -> Option<String> {
         let (mut literal, mut out, mut held) =
             (PythonLiteral::new(quotes), String::new(), String::new());

@@ -17,7 +17,7 @@ impl Tools {
         self.0.is_empty()
     }
 
-    /// Whether there is a tool of this name.
+    /// True if there is a tool of this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.0.iter().any(|tool| tool.name == name)
     }

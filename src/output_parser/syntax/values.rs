@@ -7,7 +7,7 @@ use super::python_literal::{PythonLiteral, Quotes};
 /// References that are followed, and unions that are looked into, at most.
 const DEPTH_MAX: usize = 8;
 
-/// What kinds of values a schema allows.
+/// The types that a schema allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Kinds {
     string: bool,
@@ -60,12 +60,12 @@ impl Kinds {
         }
     }
 
-    /// Whether every value is text, so that it can be passed on before it is whole.
+    /// True if every value is text, so that it can be passed on before it is whole.
     pub(crate) fn is_text_only(self) -> bool {
         self == Self::text(true)
     }
 
-    /// Whether some value is text.
+    /// True if some value is text.
     pub(crate) fn may_be_text(self) -> bool {
         self.string
     }

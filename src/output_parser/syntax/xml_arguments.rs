@@ -16,7 +16,7 @@ use crate::conversation::OutputDelta;
 /// Longest name or key, with what stands around it.
 const NAME_BYTES_MAX: usize = 512;
 
-/// How a family writes them.
+/// Call format of a family.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct XmlFormat {
     /// Begins each call. Where it is empty, the marker that the reader stands behind does.
@@ -27,15 +27,15 @@ pub(crate) struct XmlFormat {
     pub(crate) key: &'static str,
     /// Reads the key, with what ends it.
     pub(crate) key_name: fn(text: &str) -> Head<'_>,
-    /// Whether the value is text, where what is read with the key says so.
+    /// Returns true if the key says that the value is text; `None` if the key does not say.
     pub(crate) is_text: fn(head: &str) -> Option<bool>,
     /// Begins a value, if something does.
     pub(crate) value: &'static str,
     /// Ends a value.
     pub(crate) value_end: &'static str,
-    /// Whether a line end after the one and before the other is layout.
+    /// True if a line end after the one and before the other is layout.
     pub(crate) lines: bool,
-    /// Whether a text may stand between `<![CDATA[` and `]]>`. It is passed on when it is whole, then.
+    /// True if a text may stand between `<![CDATA[` and `]]>`. It is passed on when it is whole, then.
     pub(crate) cdata: bool,
     /// Ends a call.
     pub(crate) call_end: &'static str,
@@ -66,7 +66,7 @@ pub(crate) struct XmlCalls {
     state: State,
     name: String,
     kinds: Kinds,
-    /// How much of the value was looked through, and holds no end of it.
+    /// Length of the value's prefix that holds no end marker.
     looked: usize,
     arguments: usize,
     had_call: bool,

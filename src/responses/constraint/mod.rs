@@ -16,7 +16,7 @@ use crate::{
 /// Begins what a Harmony model says to the user, after all else.
 const HARMONY_ANSWER: &str = "<|channel|>final<|message|>";
 
-/// What keeps the answer to a turn to its form, if it must have one.
+/// Builds a turn's output constraint; `None` if unconstrained.
 pub(super) fn constraint(
     model: &ServedModel,
     turn: &Turn,
@@ -39,7 +39,7 @@ pub(super) fn constraint(
         .map_err(|error| refusal_of(error, path))
 }
 
-/// Where the form begins: behind the model's thoughts, if it has any.
+/// Returns where the grammar starts: after the model's reasoning, if it has any.
 pub(super) fn start(model: &ServedModel, turn: &Turn, prompt: &[TokenId]) -> StartAt {
     if model.dialect.family == Some(Family::Harmony) {
         return StartAt::AfterReasoning {
@@ -50,7 +50,7 @@ pub(super) fn start(model: &ServedModel, turn: &Turn, prompt: &[TokenId]) -> Sta
     let end = prompt_end(model, prompt);
     match model.dialect.thinking {
         None => StartAt::Immediately,
-        // A text without a template, and thoughts that the prompt has closed.
+        // Raw text without a template, or reasoning that the prompt has closed.
         Some(_) if turn.raw.is_some() => StartAt::Immediately,
         Some(thinking) if end.trim_end().ends_with(thinking.close) => StartAt::Immediately,
         Some(thinking) => StartAt::AfterReasoning {

@@ -1,5 +1,5 @@
-//! The calls that a turn must or may make → what keeps them to the model's way of writing, to the tools
-//! and to what their arguments must look like.
+//! Output constraint for tool calls: keeps forced and strict calls to the model's format, the
+//! tools, and their arguments' schemas.
 
 use super::{
     super::{CreateError, ServedModel, constraint, run::decoder::prompt_end},
@@ -17,20 +17,20 @@ use crate::{
     translate::{Code, RequestError},
 };
 
-/// Begins a Harmony model's thoughts.
+/// Opens a Harmony model's reasoning.
 const HARMONY_THOUGHTS: &str = "<|channel|>analysis<|message|>";
 
 /// Ends them, and begins the next message.
 const HARMONY_NEXT: &str = "<|end|><|start|>assistant";
 
-/// What an answer is kept by.
+/// An output constraint; `None` if unconstrained.
 type Kept = Option<Box<dyn Constraint>>;
 
-/// What makes the answer to a turn the calls that it must be, or keeps the calls that it may hold to
-/// what a client relies on.
+/// Builds the constraint for a turn with tools. It forces the required calls, or keeps optional
+/// calls to strict schemas.
 ///
 /// # Errors
-/// When what a client relies on cannot be enforced.
+/// If a strict schema or a forced call cannot be enforced.
 pub(crate) fn constraint(
     model: &ServedModel,
     turn: &Turn,
@@ -124,7 +124,7 @@ impl Rules<'_> {
         }
     }
 
-    /// Where calls may begin, as the model writes them.
+    /// Returns the triggers of calls, in the model's format.
     fn begins(&self, tools: &[ToolConstraint]) -> Vec<Trigger> {
         let dialect = &self.model.dialect;
         let mut begins = Vec::new();
@@ -151,7 +151,7 @@ impl Rules<'_> {
         begins
     }
 
-    /// Where the calls of an answer that must be calls begin.
+    /// Returns where forced calls start.
     fn start(&self) -> StartAt {
         match self.model.dialect.family {
             Some(Family::Harmony) => StartAt::AfterMessage {
@@ -162,7 +162,8 @@ impl Rules<'_> {
         }
     }
 
-    /// How the model can be made to write calls, and how many at most.
+    /// Returns the call template for forced calls, and the most calls; `None` if the format cannot
+    /// be forced.
     fn wrapper(&self) -> Option<(CallTemplate, Option<u64>)> {
         let own = self.model.dialect.wrapper;
         let own = own.map(|wrapper| match self.model.dialect.family {
@@ -217,7 +218,7 @@ fn functions(tools: &[ToolConstraint]) -> Vec<(String, ValueGrammar)> {
     tools.iter().map(function).collect()
 }
 
-/// Nothing where the grammar is none that can be enforced.
+/// Returns `None` if the grammar cannot be enforced.
 fn or_unsupported(
     constraint: Result<Box<dyn Constraint>, GrammarError>,
 ) -> Result<Kept, CreateError> {

@@ -16,17 +16,17 @@ use crate::{
 pub(crate) struct ToolConstraint {
     /// As the model calls it.
     pub(crate) name: String,
-    /// What its arguments must look like.
+    /// Grammar of the arguments.
     pub(crate) form: ValueGrammar,
     /// The grammar that the form is made of, as the client wrote it.
     definition: Option<ValueGrammar>,
-    /// Whether the client relies on that; otherwise any object will do where the form is none that can
-    /// be enforced.
+    /// True if the client requires it. Otherwise any object is admitted if the schema cannot be
+    /// enforced.
     pub(crate) is_binding: bool,
     source: Source,
 }
 
-/// Where the request has what arguments must look like.
+/// Location of the arguments' schema in the request.
 enum Source {
     /// A schema, whose keywords have paths of their own.
     Schema(String),
@@ -117,11 +117,11 @@ impl ToolConstraint {
         }
     }
 
-    /// Takes any text as its input where a client's grammar is one, but not one that can be enforced
-    /// within JSON.
+    /// Admits any text as the input if the client's grammar is valid but cannot be enforced within
+    /// JSON.
     ///
     /// # Errors
-    /// When it is none.
+    /// If the grammar is invalid.
     pub(crate) fn settle(&mut self, model: &ServedModel) -> Result<(), GrammarError> {
         let Some(definition) = self.definition.take() else {
             return Ok(());
@@ -134,7 +134,7 @@ impl ToolConstraint {
         Ok(())
     }
 
-    /// Whether its form can be enforced at all.
+    /// Checks that the grammar can be enforced.
     pub(crate) fn check(&self, model: &ServedModel) -> Result<(), GrammarError> {
         check(model, self.form.clone())
     }
@@ -148,7 +148,7 @@ impl ToolConstraint {
         }
     }
 
-    /// Takes any object from now on, if the form is a client's and nobody relies on it.
+    /// Admits any object from now on, if the schema is the client's and not strict.
     pub(crate) fn loosen(&mut self) {
         if !self.is_binding && matches!(self.source, Source::Schema(_)) {
             self.form = ValueGrammar::object();
@@ -156,7 +156,7 @@ impl ToolConstraint {
     }
 }
 
-/// Whether a form can be enforced.
+/// Checks that a grammar can be enforced.
 fn check(model: &ServedModel, form: ValueGrammar) -> Result<(), GrammarError> {
     let spec = GrammarSpec {
         shape: Shape::Value(form),
@@ -165,7 +165,7 @@ fn check(model: &ServedModel, form: ValueGrammar) -> Result<(), GrammarError> {
     model.grammars.constraint(&spec).map(drop)
 }
 
-/// What the arguments of a custom tool look like, whatever its input.
+/// Returns the arguments' grammar of a custom tool with free input.
 fn any_input() -> ValueGrammar {
     ValueGrammar::Schema(json!({
         "type": "object",
@@ -175,7 +175,7 @@ fn any_input() -> ValueGrammar {
     }))
 }
 
-/// Whether a schema's `type`, if there is one, allows objects.
+/// True if a schema's `type`, if there is one, allows objects.
 fn admits_objects(schema: &Map<String, Value>) -> bool {
     match schema.get("type") {
         Some(Value::String(kind)) => kind == "object",

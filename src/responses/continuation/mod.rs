@@ -1,4 +1,4 @@
-//! Whether a continuation forks its parent's tokens or is rebuilt from items; pure.
+//! Decides if a continuation forks its parent's tokens or is rebuilt from items; pure.
 
 pub(super) mod resend;
 
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::tokenizer::PromptSegment;
 
-/// How a continuation got its prompt, as the header `x-stemma-continuation` tells.
+/// The continuation state, as in the header `x-stemma-continuation`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContinuationState {
     /// Forked, and some of it was in the prefix cache.
@@ -31,13 +31,13 @@ impl ContinuationState {
     }
 }
 
-/// Why a parent's tokens cannot be continued.
+/// The reason why a parent's tokens cannot be continued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RebuildReason {
     /// Tokens mean something to one model only.
     #[error("the model is another one")]
     Model,
-    /// What leads the prompt cannot be changed behind it.
+    /// The preamble differs, and it stands before the parent's tokens.
     #[error("the instructions, tools or template arguments are others")]
     Head,
     /// The parent's answer was cut, or its items do not hold all of its tokens.
@@ -62,12 +62,12 @@ impl RebuildReason {
     ];
 }
 
-/// How much of a prompt the model need not read.
+/// The part of a prompt that needs no prefill.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Warmth {
     /// Tokens of the prompt in the prefix cache.
     pub(super) cached_tokens: u64,
-    /// How many of them were brought there from snapshots, for this prompt.
+    /// Those of the cached tokens that were restored from snapshots for this prompt.
     pub(super) restored_tokens: u64,
 }
 
@@ -85,7 +85,7 @@ impl Warmth {
     }
 }
 
-/// How a continuation got its prompt, with the reason if it was not forked.
+/// The continuation of a turn: forked, or rebuilt for a reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Continuation {
     /// Forked.
@@ -95,7 +95,7 @@ pub(super) enum Continuation {
 }
 
 impl Continuation {
-    /// What the client is told.
+    /// Returns the state that the client sees.
     pub(super) fn state(self) -> ContinuationState {
         match self {
             Self::Forked(warmth) => warmth.state(),
@@ -104,7 +104,7 @@ impl Continuation {
     }
 }
 
-/// How many continuations got their prompt in which way since the start.
+/// Counts of continuations by state since the start.
 #[derive(Debug, Default)]
 pub struct ContinuationCounts {
     warm: AtomicU64,
@@ -141,14 +141,14 @@ impl ContinuationCounts {
     }
 }
 
-/// What a fork depends on, of the parent and of the continuation.
+/// The key of a fork, which parent and continuation must share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ForkKey<'a> {
     pub(super) model: &'a str,
     pub(super) preamble_digest: [u8; 32],
 }
 
-/// Whether the parent's tokens can be continued, as far as that is known without rendering.
+/// Checks if the parent's tokens can be continued, before rendering.
 pub(super) fn may_fork(
     parent: ForkKey<'_>,
     ended: bool,
@@ -162,9 +162,9 @@ pub(super) fn may_fork(
     }
 }
 
-/// What a rendering adds to the text of the parent, its prompt with its answer: the only part of it
-/// that a fork needs tokens for. It must begin with one of the texts of the model's end tokens, so
-/// that the tokens before it are whole.
+/// Returns the suffix that a rendering adds to the parent's text, which is its prompt and answer. A
+/// fork encodes only this suffix. It must begin with one of the EOS token texts, so that the tokens
+/// before it are complete.
 pub(super) fn suffix(
     parent: &str,
     rendering: &[PromptSegment],
@@ -193,9 +193,10 @@ pub(super) fn suffix(
     }
 }
 
-/// What a rendering adds to a parent's tokens: either to its very text, or, where the template writes the
-/// answer in another way than the model did, what comes from the end token on that closes it. The tokens
-/// that are continued are the parent's in both cases.
+/// Returns what a rendering adds to a parent's tokens. That is the text behind the parent's own
+/// text, if the rendering repeats it. If the template writes the answer in another way than the
+/// model, it is the text from the closing EOS token on. In both cases the fork continues the
+/// parent's exact tokens.
 pub(super) fn added(
     parent: Parent<'_>,
     rendering: &[PromptSegment],
@@ -225,7 +226,7 @@ pub(super) struct Parent<'a> {
     pub(super) prompt: &'a str,
     /// As the model wrote it, if that is known.
     pub(super) answer: Option<&'a str>,
-    /// What of it a rendering must show in some way.
+    /// Texts that a rendering must contain in some way.
     pub(super) shown: &'a [&'a str],
 }
 
@@ -308,7 +309,7 @@ mod tests {
         }
     }
 
-    /// What a rendering adds for a model of two end tokens.
+    /// Returns what a rendering adds for a model with two EOS tokens.
     fn added(
         parent: &str,
         rendering: &[PromptSegment],
@@ -338,7 +339,7 @@ mod tests {
         }
     }
 
-    /// What is added to `<u>hi<a>` and an answer `said` by the model.
+    /// Returns what is added to `<u>hi<a>` and the answer `said`.
     fn added_to_call(
         said: Option<&str>,
         rendering: &[PromptSegment],

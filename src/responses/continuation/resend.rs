@@ -1,5 +1,7 @@
-//! Lines of tokens that the log has: a client that sends its whole conversation again is logged as a
-//! fork of what it sent before, so that the log does not hold the same tokens once more every time.
+//! Resend index: token prefixes that the log has.
+//!
+//! A client that resends its whole conversation is logged as a fork of its earlier request. So the
+//! log does not store the same tokens again.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -15,8 +17,8 @@ use crate::{
 /// Ends of lines that are remembered, oldest forgotten first: some 64 bytes each.
 const ENDS_MAX: usize = 1 << 14;
 
-/// Where lines of tokens end, by a digest of all tokens up to there. Memory of this process only; what
-/// it says is checked against the log before it counts.
+/// Ends of logged token sequences, by a digest of all tokens up to there. It lives in this process
+/// only; each hit is checked against the log.
 #[derive(Default)]
 pub(crate) struct ResendIndex {
     ends: Mutex<Ends>,
@@ -35,7 +37,7 @@ struct End {
     own_tokens: usize,
 }
 
-/// Whose line it is: tokens mean something to one model only, and owners share nothing.
+/// Scope of a token sequence: tokens belong to one model, and owners share nothing.
 #[derive(Debug, Clone, Copy, Hash)]
 pub(crate) struct ResendScope<'a> {
     pub(crate) model: &'a str,

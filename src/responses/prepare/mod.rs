@@ -36,7 +36,7 @@ pub struct Prepared {
     pub(super) session: SessionStart,
 }
 
-/// What the log is told when a turn begins.
+/// The session's first events for the log.
 pub(super) struct SessionStart {
     pub(super) opening: NewSession,
     pub(super) input: InputAppended,
@@ -44,9 +44,9 @@ pub(super) struct SessionStart {
     pub(super) prompt: Vec<TokenId>,
     /// As the template wrote it, if the turn that goes on from this one may need that again.
     pub(super) text: Option<Arc<str>>,
-    /// How many of them the session shares with its parent.
+    /// Number of tokens that the session shares with its parent.
     pub(super) shared: usize,
-    /// Why it does not fork the response that it continues.
+    /// The reason for a rebuild; `None` if the turn forks or has no parent.
     pub(super) rebuilt: Option<RebuildReason>,
     pub(super) head_digest: [u8; 32],
 }
@@ -192,7 +192,7 @@ fn refuse_forbidden(model: &ServedModel, caller: &Caller) -> Result<(), RequestE
     }
 }
 
-/// The number of tokens that an answer may have after a prompt of so many.
+/// Returns the most tokens that an answer may have after a prompt of `prompt` tokens.
 fn room_after(model: &ServedModel, prompt: usize) -> Result<usize, CreateError> {
     match model.engine.context_length().checked_sub(prompt) {
         _ if prompt == 0 => Err(CreateError::Broken(format!(

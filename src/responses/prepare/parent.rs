@@ -1,4 +1,4 @@
-//! What came before a turn that continues a response, as the log has it.
+//! The parent of a continuation, read from the log.
 
 use std::sync::Arc;
 
@@ -19,12 +19,12 @@ use crate::{
     translate::{RequestError, log_codec},
 };
 
-/// What a caller may read and delete.
+/// Returns the responses that a caller may read and delete.
 pub(crate) fn readable(caller: &Caller) -> Access {
     access(caller, caller.reads_all)
 }
 
-/// What a caller may continue.
+/// Returns the responses that a caller may continue.
 pub(crate) fn continuable(caller: &Caller) -> Access {
     access(caller, caller.continues_all)
 }
@@ -47,7 +47,7 @@ pub(crate) struct Past {
     pub(crate) parent: ParentState,
     /// Everything up to the response's own input, that included.
     pub(crate) before: Vec<Item>,
-    /// What it answered.
+    /// The parent's output items.
     pub(crate) answer: Vec<Item>,
     /// Its prompt as the template wrote it, if that is known.
     pub(crate) prompt: Option<Arc<str>>,
@@ -99,14 +99,14 @@ impl Past {
         all.concat()
     }
 
-    /// When the response was asked for: templates may show the time.
+    /// Returns the time of the parent's request: templates may show the time.
     pub(crate) fn created_at(&self) -> Option<Timestamp> {
         Timestamp::from_millisecond(self.parent.record.created_at_ms).ok()
     }
 }
 
 impl Known {
-    /// What leads to a response, from the whole log.
+    /// Reads a parent's whole chain from the log.
     fn read(log: &SessionLog, access: &Access, id: SessionId) -> Result<Self, CreateError> {
         let parent = log.continuation(access, id).map_err(refusal_of)?;
         let history = log.history(id).or_else(|error| {
@@ -129,8 +129,8 @@ impl Known {
         })
     }
 
-    /// What leads to a response whose turn continues this one, or none; nothing if its tokens go on
-    /// from elsewhere.
+    /// Extends a cached ancestor by the parent's own turn; `None` if its tokens continue from
+    /// another session.
     fn after(before: Option<&Self>, own: &TurnDelta) -> Result<Option<Self>, CreateError> {
         let mut tokens = match (own.fork, before) {
             (None, _) => Vec::new(),

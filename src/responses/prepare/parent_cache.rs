@@ -1,5 +1,5 @@
-//! Conversations of late: what leads to a stored response never changes, so that the next turn of a line
-//! reads one session and not all of them, and renders what is new and not all that its parent rendered.
+//! Cache of parents: a stored response's chain never changes. So the next turn reads one session
+//! instead of the chain, and renders only what is new.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,20 +11,20 @@ use crate::{
     session::{ForkPoint, SessionId},
 };
 
-/// What leads to a stored response, and what it answered. Whether somebody may see it, the log says.
+/// A stored response with its whole chain. Access is checked against the log, not here.
 #[derive(Debug)]
 pub(crate) struct Known {
-    /// Where the response ends, in its session.
+    /// The end of the response in its session.
     pub(crate) end: ForkPoint,
     /// All tokens up to there.
     pub(crate) tokens: Vec<TokenId>,
     /// Everything up to the response's own input, that included.
     pub(crate) before: Vec<Item>,
-    /// What it answered.
+    /// The response's output items.
     pub(crate) answer: Vec<Item>,
 }
 
-/// What is known of stored responses, by their sessions; memory of this process only.
+/// Parents by session, in this process only.
 #[derive(Debug)]
 pub(crate) struct ParentCache {
     known: Mutex<Recent<Known>>,
@@ -41,12 +41,12 @@ impl Default for ParentCache {
 }
 
 impl ParentCache {
-    /// What is known of a response.
+    /// Returns a cached parent.
     pub(crate) fn get(&self, session: SessionId) -> Option<Arc<Known>> {
         locked(&self.known).get(session)
     }
 
-    /// Keeps what is known of a response; the oldest give way.
+    /// Caches a parent; evicts the oldest ones.
     pub(crate) fn keep(&self, known: Known) {
         let (session, tokens) = (known.end.parent, known.tokens.len());
         locked(&self.known).keep(session, Arc::new(known), tokens);
@@ -57,7 +57,7 @@ impl ParentCache {
         locked(&self.prompts).get(session)
     }
 
-    /// Keeps the prompt of a response; the oldest give way.
+    /// Caches a response's rendered prompt; evicts the oldest ones.
     pub(crate) fn keep_prompt(&self, session: SessionId, text: Arc<str>) {
         let bytes = text.len();
         locked(&self.prompts).keep(session, text, bytes);

@@ -1,5 +1,5 @@
-//! What leads the prompt of a turn on one model: what the request says, what the server adds, and
-//! whether the template shows it.
+//! Builds a turn's preamble for one model from the request and the server's settings. Checks that
+//! the template renders it.
 
 use std::mem;
 
@@ -12,7 +12,7 @@ use crate::{
     translate::{Code, RequestError},
 };
 
-/// Ways to ask for no thoughts.
+/// Values of `reasoning.effort` that turn reasoning off.
 const OFF: [&str; 6] = ["none", "minimal", "off", "disabled", "false", "0"];
 
 /// Variables by which templates are told whether to let the model think.

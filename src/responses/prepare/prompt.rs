@@ -25,11 +25,11 @@ use crate::{
 /// The prompt of a turn.
 pub(crate) struct Prompt {
     pub(crate) tokens: Vec<TokenId>,
-    /// Where it leaves its parent's session, and how many of the tokens are from there.
+    /// The fork point in the parent's session, and the number of tokens before it.
     pub(crate) fork: Option<(ForkPoint, usize)>,
-    /// Why it was rebuilt, if it continues a response and does not fork it.
+    /// The reason for a rebuild; `None` if the prompt forks or has no parent.
     pub(crate) rebuilt: Option<RebuildReason>,
-    /// What leads it, as the log keeps it.
+    /// The preamble, as the log stores it.
     pub(crate) head: String,
     pub(crate) head_digest: [u8; 32],
     /// As the template wrote it, if one did.
@@ -87,7 +87,7 @@ struct Conversation<'a> {
 }
 
 impl Conversation<'_> {
-    /// The prompt without so many of the oldest items.
+    /// Builds the prompt without the first `left_out` items.
     fn prompt(&self, left_out: usize) -> Result<Prompt, CreateError> {
         let (model, past) = (self.model, self.past);
         let head = log_codec::head(&self.head, left_out);
@@ -143,14 +143,14 @@ impl Conversation<'_> {
         }
     }
 
-    /// What the parent left out, if its tokens are of the same model.
+    /// Returns the number of items that the parent left out, if its tokens are of the same model.
     fn left_out_before(&self) -> usize {
         let parent = self.past.map(|past| &past.parent);
         let parent = parent.filter(|parent| parent.record.model == self.model.id);
         parent.map_or(0, |parent| log_codec::left_out(&parent.head))
     }
 
-    /// What the new rendering adds to the parent's tokens, if those can be continued.
+    /// Returns what the new rendering adds to the parent's tokens, if they can be continued.
     fn added(
         &self,
         past: &Past,
@@ -250,7 +250,7 @@ fn generated(answer: &[Item]) -> Option<String> {
     }
 }
 
-/// What of an answer's item a rendering of it shows, however it is written.
+/// Returns the texts of an output item that every rendering contains.
 fn texts(item: &Item) -> Vec<&str> {
     match item {
         Item::Message(message) => message
@@ -284,7 +284,7 @@ fn refuse_hopeless(model: &ServedModel, bytes: usize) -> Result<(), RequestError
     }
 }
 
-/// The refusal of a prompt of so many tokens.
+/// Builds the error for a prompt that exceeds the context.
 pub(crate) fn too_long(model: &ServedModel, prompt: &str) -> RequestError {
     let context = model.engine.context_length();
     let message = format!(

@@ -1,4 +1,4 @@
-//! Things of sessions of late, as many as their weights allow.
+//! A cache by session with a bound on the total weight.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -7,7 +7,7 @@ use std::{
 
 use crate::session::SessionId;
 
-/// Things by their sessions; the oldest give way where all together weigh too much.
+/// Values by session; the oldest are evicted when the total weight exceeds the bound.
 #[derive(Debug)]
 pub(crate) struct Recent<T: ?Sized> {
     by_session: HashMap<SessionId, (Arc<T>, usize)>,

@@ -9,7 +9,7 @@ use crate::{
     sampling::SamplingParams,
 };
 
-/// What applies where a request says nothing.
+/// Sampling defaults for fields that a request leaves out.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[expect(missing_docs, reason = "see `SamplingWishes`")]
 pub struct SamplingDefaults {
@@ -61,9 +61,10 @@ fn named(config: &Map<String, Value>, key: &str, range: &RangeInclusive<f64>) ->
     number
 }
 
-/// What applies to one turn: as the response shows it, and as the sampler takes it.
+/// Resolves a turn's sampling parameters: as the response echoes them, and as the sampler takes
+/// them.
 ///
-/// `seed` is used where the request has none.
+/// `seed` is used if the request has none.
 pub fn settle(
     wishes: &SamplingRequest,
     defaults: &SamplingDefaults,

@@ -1,4 +1,4 @@
-//! Which part of a conversation a prompt shows, where all of it does not fit.
+//! Truncation: the part of a conversation that a prompt shows if the whole does not fit.
 
 use crate::conversation::{Item, Role};
 
@@ -11,15 +11,15 @@ pub(crate) fn tokens_max(context_length: usize) -> usize {
     context_length / SHARE_MAX.1 * SHARE_MAX.0
 }
 
-/// A conversation without so many of its oldest items; system messages at its beginning stay.
+/// Returns the conversation without its first `left_out` items; leading system messages stay.
 pub(crate) fn without(items: &[Item], left_out: usize) -> Vec<Item> {
     let (leading, rest) = items.split_at(leading(items));
     let rest = rest.get(left_out..).unwrap_or_default();
     [leading, rest].concat()
 }
 
-/// How many items can be left out: whole turns, each of which begins with the user, so that calls keep
-/// their outputs. Ascending.
+/// Returns the numbers of items that can be left out, ascending: whole turns, each of which begins
+/// with a user message. So calls keep their outputs.
 pub(crate) fn cuts(items: &[Item]) -> Vec<usize> {
     let rest = items[leading(items)..].iter().enumerate();
     let begins = |item: &Item| matches!(item, Item::Message(message) if message.role == Role::User);

@@ -14,7 +14,7 @@ use crate::{
     tokenizer::{Detokenizer, Tokenizer},
 };
 
-/// Tokens at the end of a prompt among which the marker is that opens thoughts.
+/// Number of tokens at a prompt's end that are searched for the opening reasoning marker.
 const PROMPT_END_TOKENS: usize = 32;
 
 /// Reads an answer as it is generated.
@@ -30,12 +30,12 @@ pub(crate) struct OutputDecoder {
     ledger: Option<LogprobAligner>,
 }
 
-/// What a token brought.
+/// The deltas of a token.
 pub(crate) struct Decoded {
     pub(crate) pieces: Vec<OutputDelta>,
     /// The tokens of each piece, if somebody asks for them.
     pub(crate) logprobs: Vec<Vec<TokenLogprobs>>,
-    /// Whether a stop text ends the answer.
+    /// True if a stop text ends the answer.
     pub(crate) stopped: bool,
 }
 
@@ -76,13 +76,13 @@ impl OutputDecoder {
         self.read(pieces)
     }
 
-    /// How many of the tokens were thoughts, with their markers.
+    /// Returns the number of reasoning tokens, markers included.
     pub(crate) fn reasoning_tokens(&self) -> u64 {
         self.thought_tokens
     }
 
-    /// What was held back. A character that the model itself left unfinished becomes U+FFFD; one
-    /// that a limit cut is left out.
+    /// Returns the pending text. A character that the model left unfinished becomes U+FFFD; a
+    /// character cut by a limit is dropped.
     pub(crate) fn finish(&mut self, ended_by_model: bool) -> Decoded {
         if self.stopped {
             return self.read(Vec::new());
@@ -158,7 +158,7 @@ pub(crate) fn prompt_end(model: &ServedModel, prompt: &[TokenId]) -> String {
         .collect()
 }
 
-/// What reads an answer within a conversation.
+/// Builds the output parser for an answer within a conversation.
 fn conversing(
     model: &ServedModel,
     turn: &Turn,

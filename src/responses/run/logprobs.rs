@@ -1,4 +1,4 @@
-//! Which tokens a piece of an answer consists of, for those who ask how likely they were.
+//! Aligns tokens with output deltas, to report log probabilities.
 
 use std::{collections::VecDeque, fmt::Write as _};
 
@@ -13,11 +13,11 @@ use crate::{
 /// The least that is reported, as OpenAI does; JSON has no infinity.
 const LOGPROB_MIN: f32 = -9999.0;
 
-/// The tokens whose text is not yet in a piece.
+/// Tokens whose text is not yet in a delta.
 ///
-/// A dialect says which text it makes pieces of, not where that text was, and it leaves markers out.
-/// So pieces are found again in the text: where the last one ended if it goes on there, else as late
-/// as they can be, because what was left out came before them.
+/// An output parser returns the text of deltas without positions, and leaves markers out. So the
+/// aligner searches each delta in the tokens' text. It looks first where the last delta ended, else
+/// as late as possible, because markers precede a delta.
 #[derive(Debug, Default)]
 pub(crate) struct LogprobAligner {
     /// The text from the end of the last piece on.
@@ -29,8 +29,8 @@ pub(crate) struct LogprobAligner {
 #[derive(Debug)]
 struct Entry {
     logprobs: TokenLogprobs,
-    /// Where its text begins and ends in the ledger's. Tokens that are only a part of a character
-    /// begin with that character.
+    /// Range of the token's text in the aligner's. Tokens that are only a part of a character begin
+    /// with that character.
     start: usize,
     end: usize,
 }
@@ -103,7 +103,7 @@ impl LogprobAligner {
     }
 }
 
-/// How likely a token was, in words; `None` if that is not asked for.
+/// Formats a token's log probability; `None` if the request does not ask for it.
 pub(crate) fn spelled(
     tokenizer: &Tokenizer,
     detokenizer: &Detokenizer,
@@ -127,7 +127,7 @@ pub(crate) fn spelled(
     })
 }
 
-/// Bytes as text, or as OpenAI spells what is none.
+/// Returns bytes as text, or in OpenAI's `bytes:\x…` notation if they are not UTF-8.
 fn spelling(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) => text.to_owned(),

@@ -1,7 +1,8 @@
-//! A turn from its first token to its end.
+//! Runs a turn from its first token to its end.
 //!
-//! Each turn runs in a task of its own, so that its end is dealt with even when nobody listens any
-//! more. A client that has gone closes the channel, which ends the turn at the next event.
+//! Each turn runs in a task of its own, so that its end is logged even if the client has
+//! disconnected. A client that disconnects closes the channel, which ends the turn at the next
+//! event.
 
 pub(super) mod decoder;
 pub(super) mod logprobs;
@@ -38,7 +39,7 @@ use crate::{
     limits,
 };
 
-/// What is told of a turn: any number of [`TurnEvent::Answer`], then [`TurnEvent::Ended`].
+/// The events of a turn: any number of [`TurnEvent::Answer`], then [`TurnEvent::Ended`].
 #[derive(Debug)]
 pub enum TurnEvent {
     /// Something happened to the answer.
@@ -68,7 +69,7 @@ impl RunningTurn {
         self.cached_tokens
     }
 
-    /// How its prompt came from the response that it continues, if it continues one.
+    /// Returns the continuation state; `None` if the turn continues no response.
     pub fn continuation_state(&self) -> Option<ContinuationState> {
         self.continuation_state
     }
@@ -100,7 +101,7 @@ impl RunningTurn {
     }
 }
 
-/// How a generation ended.
+/// The outcome of a generation.
 #[derive(Debug)]
 pub(super) enum TurnOutcome {
     /// By this one of the model's end tokens.
@@ -121,8 +122,8 @@ pub(super) enum TurnOutcome {
     Abandoned,
 }
 
-/// Submits a turn's job, unless its end could not be stored anyway, and, once the engine has it,
-/// begins its session and lets the turn run.
+/// Submits a turn's job. Rejects it first if the log cannot be written. Once the engine accepts the
+/// job, begins the session and runs the turn.
 pub(super) async fn run(
     service: &Service,
     prepared: Prepared,
@@ -188,7 +189,7 @@ pub(super) async fn run(
     })
 }
 
-/// How the prompt of a continuation came to be.
+/// Returns the continuation of a turn; `None` if it continues no response.
 fn continuation(session: &SessionStart, warmth: Warmth) -> Option<Continuation> {
     session.opening.continues?;
     Some(match session.rebuilt {
@@ -228,7 +229,7 @@ struct TurnTask {
     answer: OutputBuilder,
     /// Most calls of the answer.
     calls_max: u64,
-    /// Whether it had another one; nothing more is added then.
+    /// True if it had another one; nothing more is added then.
     is_full: bool,
     usage: Usage,
     record: ResponseState,
@@ -360,7 +361,7 @@ impl TurnTask {
         let _ = self.listener.send(TurnEvent::Ended(Box::new(record))).await;
     }
 
-    /// Ends a turn that nobody waits for.
+    /// Ends a turn whose client has disconnected.
     async fn abandon(self) {
         self.log(&TurnOutcome::Abandoned);
         let at = self.clock.now().max(self.record.created_at);

@@ -1,5 +1,4 @@
-//! The turns that run, by the ids of their responses: until its end an id is known to those who
-//! cancel, and to nobody else.
+//! Running turns by the ids of their responses. Until its end a response is known to `cancel` only.
 
 use std::{
     collections::HashMap,
@@ -17,7 +16,7 @@ pub(crate) struct RunningTurns(Mutex<HashMap<ResponseId, Entry>>);
 struct Entry {
     owner: Option<String>,
     cancelled: Arc<Notify>,
-    /// What became of the turn.
+    /// The final state of the turn.
     ended: watch::Receiver<Option<Arc<ResponseState>>>,
 }
 
@@ -83,7 +82,7 @@ impl RunningGuard {
     /// Tells those who cancelled what became of it. From now on the id is one of the log's.
     pub(crate) fn leave(self, record: &ResponseState) {
         self.running.entries().remove(&self.id);
-        // Most turns are cancelled by nobody.
+        // Most turns are not cancelled.
         if self.ended.receiver_count() > 0 {
             self.ended.send_replace(Some(Arc::new(record.clone())));
         }

@@ -16,11 +16,11 @@ use crate::{
     session::{Access, LogError, RetentionLimits, SessionId},
 };
 
-/// Whose keys and values a turn's snapshot would have.
+/// The target of a turn's KV snapshot: model, scope and lifetime.
 pub(crate) struct SnapshotTarget {
     pub(crate) model: Arc<ServedModel>,
     pub(crate) scope: CacheScope,
-    /// How long the snapshot of a turn that is not stored may be kept.
+    /// Longest lifetime of the snapshot of an unstored turn.
     pub(crate) unstored_ms_max: i64,
 }
 
@@ -54,7 +54,7 @@ impl SnapshotTarget {
     }
 }
 
-/// How long the snapshot of a turn that is not stored may be kept: no longer than the log of it.
+/// Returns the longest lifetime of an unstored turn's snapshot: that of its session in the log.
 pub(crate) fn unstored_ms_max(bounds: &RetentionLimits) -> i64 {
     let retention = bounds.unstored_retention_ms.unwrap_or(i64::MAX);
     match bounds.persistence_disabled() {
@@ -74,7 +74,7 @@ impl Service {
         Self { snapshots, ..self }
     }
 
-    /// What there is of snapshots, if there are any to be.
+    /// Returns snapshot statistics; `None` if snapshots are off.
     pub fn snapshot_stats(&self) -> Option<SnapshotStats> {
         self.snapshots.as_ref().map(Snapshots::stats)
     }

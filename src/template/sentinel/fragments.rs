@@ -2,18 +2,18 @@
 
 use std::{collections::HashSet, ops::Range};
 
-/// Parts of spellings that could become whole ones beside a template's text: a property named
-/// `|im_end|` that a template writes between `<` and `>`.
+/// Fragments of control token texts, which could become whole beside a template's text: a property
+/// named `|im_end|` that a template writes between `<` and `>`.
 pub(super) struct Fragments {
     starts: HashSet<String>,
     ends: HashSet<String>,
-    /// All spellings, each between two null characters.
+    /// All texts, each between two null characters.
     joined: String,
     bytes_max: usize,
 }
 
 impl Fragments {
-    /// Takes the spellings apart.
+    /// Splits the texts into fragments.
     pub(super) fn new(spellings: &[&str]) -> Self {
         let mut fragments = Self {
             starts: HashSet::new(),
@@ -37,8 +37,9 @@ impl Fragments {
         fragments
     }
 
-    /// Where the text, leaving out white space around it, starts with the end of a spelling or ends
-    /// with the start of one; or all of it, if it is a part of a spelling.
+    /// Returns the ranges where the text starts with the end of a control token text, or ends with
+    /// the start of one. White space around the text is ignored. If the text is a part of a control
+    /// token text, returns all of it.
     pub(super) fn at_ends_of(&self, text: &str) -> impl Iterator<Item = Range<usize>> + use<> {
         let trimmed = text.trim();
         let first = text.len() - text.trim_start().len();
@@ -69,7 +70,7 @@ fn cuts(text: &str) -> impl DoubleEndedIterator<Item = usize> + '_ {
     text.char_indices().map(|(at, c)| at + c.len_utf8())
 }
 
-/// Whether part of a spelling is more than a letter or a word, which any text may have.
+/// True if the part is more than a letter or a word, which any text may have.
 fn is_fragment(part: &str) -> bool {
     part.chars().nth(1).is_some()
         && part

@@ -90,7 +90,7 @@ fn joined(pieces: &[PromptSegment]) -> String {
     pieces.iter().map(PromptSegment::text).collect()
 }
 
-/// How often the pieces that are markup have a spelling which only the template may write.
+/// Counts template segments with a control token text that only the template may write.
 fn control_tokens(pieces: &[PromptSegment]) -> usize {
     let count = |text: &str| {
         SPELLINGS[..3]

@@ -18,9 +18,9 @@ use crate::{
 pub struct Chat {
     /// The turn of the first answer; the others differ in their seed only.
     pub turn: Turn,
-    /// How many answers, at least 1.
+    /// Number of choices, at least 1.
     pub answers: usize,
-    /// Whether a stream ends with the token counts.
+    /// True if a stream ends with the token counts.
     pub include_usage: bool,
 }
 

@@ -75,7 +75,7 @@ fn said(path: &str, role: Role, message: ChatMessage) -> Result<Item, RequestErr
     Ok(Item::Message(Message { role, content }))
 }
 
-/// What the model thought, said and called.
+/// Translates an assistant message: reasoning, text and calls.
 fn answer(path: &str, message: ChatMessage, items: &mut Vec<Item>) -> Result<(), RequestError> {
     let thoughts = message.reasoning_content.or(message.reasoning);
     if let Some(text) = thoughts.filter(|text| !text.is_empty()) {

@@ -9,7 +9,7 @@ use crate::{
     },
 };
 
-/// Whether thoughts are told under a second name too.
+/// Second name of reasoning in chat completions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReasoningAlias {
     /// As `reasoning_content` and as `reasoning`.
@@ -19,7 +19,7 @@ pub enum ReasoningAlias {
 }
 
 impl ReasoningAlias {
-    /// A text of thoughts under its names.
+    /// Returns reasoning text under its names.
     pub(super) fn thoughts(self, text: String) -> ReasoningText {
         ReasoningText {
             reasoning: (self == Self::Reasoning).then(|| text.clone()),
@@ -100,7 +100,7 @@ pub(super) fn call(item: &OutputItem) -> Option<ToolCall> {
     }
 }
 
-/// Why an answer ended.
+/// Returns the finish reason of an answer.
 pub(in crate::translate) fn finish_reason(record: &ResponseState) -> &'static str {
     match record.status {
         Status::Incomplete => "length",

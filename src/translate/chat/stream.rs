@@ -1,4 +1,4 @@
-//! What happens to the answers of one request → the chunks of its stream.
+//! Encodes the output events of one request as chat chunks.
 
 use super::outbound::{self, ReasoningAlias};
 use crate::{
@@ -20,7 +20,7 @@ pub struct ChatChunkEncoder {
     answers: Vec<Answer>,
 }
 
-/// How far an answer has come.
+/// Progress of a choice.
 #[derive(Debug, Default)]
 struct Answer {
     open: Open,
@@ -29,7 +29,7 @@ struct Answer {
     ended: Option<Box<ResponseState>>,
 }
 
-/// What the item that is open holds.
+/// The kind of the open item.
 #[derive(Debug, Default, Clone, Copy)]
 enum Open {
     #[default]

@@ -24,11 +24,11 @@ const MAX_TOKENS_DEFAULT: u64 = 16;
 pub struct Completions {
     /// One turn for each prompt.
     pub turns: Vec<Turn>,
-    /// How many answers to each, at least 1.
+    /// Number of choices for each prompt, at least 1.
     pub answers: usize,
-    /// Whether the answers begin with their prompts.
+    /// True if the answers begin with their prompts.
     pub echo: bool,
-    /// Whether a stream ends with the token counts.
+    /// True if a stream ends with the token counts.
     pub include_usage: bool,
 }
 
@@ -141,7 +141,8 @@ fn refuse_absent(request: &CompletionRequest) -> Result<(), RequestError> {
         ),
         (
             "echo",
-            // Only a text can be repeated as it came, and how likely a prompt is, nobody computes.
+            // Only a string prompt can be echoed, and log probabilities of prompts are not
+            // computed.
             request.echo == Some(true)
                 && (request.logprobs.is_some()
                     || matches!(request.prompt, Some(Prompts::Tokens(_)))),

@@ -76,7 +76,7 @@ pub struct CompletionChunkEncoder {
     answers: usize,
     include_usage: bool,
     ended: Vec<Option<ResponseState>>,
-    /// How many characters of each answer have been told with their tokens.
+    /// Characters of each choice whose log probabilities were sent.
     offsets: Vec<usize>,
 }
 

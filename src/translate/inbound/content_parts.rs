@@ -1,4 +1,4 @@
-//! The parts of messages, of outputs and of thoughts.
+//! Content parts of messages, call outputs and reasoning.
 
 use serde_json::Value;
 
@@ -60,7 +60,7 @@ fn unsupported(path: &str, message: impl Into<String>) -> RequestError {
     RequestError::of(Code::UnsupportedInput, path, message)
 }
 
-/// Why an image cannot be taken; what could never be taken is said first.
+/// Builds the error for an image; reports first what no model could take.
 fn no_image(path: &str, kind: &str, has_file: bool, url: Option<&Value>) -> RequestError {
     let url = url.and_then(|url| url.as_str().or_else(|| url["url"].as_str()));
     let message = match url {

@@ -1,4 +1,4 @@
-//! What the client wants to see again.
+//! Fields that the response echoes.
 
 use serde_json::{Map, Value};
 
@@ -32,7 +32,7 @@ pub(in crate::translate) fn echoed_fields(
     })
 }
 
-/// Whether `prompt_cache_retention` asks for more than memory. Other values say nothing.
+/// True if `prompt_cache_retention` asks for more than memory. Other values say nothing.
 pub(in crate::translate) fn keeps_prefix(retention: Option<&str>) -> bool {
     retention == Some("24h")
 }

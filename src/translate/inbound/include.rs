@@ -1,4 +1,4 @@
-//! What else a response is to hold.
+//! The `include` field.
 
 use crate::{
     conversation::SamplingRequest,
@@ -15,7 +15,8 @@ pub(super) fn apply(
 ) -> Result<(), RequestError> {
     let include = request.include.as_deref().unwrap_or_default();
     for (at, name) in include.iter().enumerate() {
-        // Clients that store nothing ask for encrypted reasoning; there is none to send.
+        // Clients without stored responses ask for encrypted reasoning; the server has none to
+        // send.
         if name != LOGPROBS && name != "reasoning.encrypted_content" {
             let message = format!("`include` of `{name}` is not supported.");
             let param = format!("include[{at}]");

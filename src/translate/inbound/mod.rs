@@ -95,7 +95,7 @@ pub fn turn(
     Ok(turn)
 }
 
-/// What cannot be an id is refused like one that is not there.
+/// Parses an id; an invalid id gets the error of an unknown one.
 fn previous(id: Option<&str>) -> Result<Option<ResponseId>, RequestError> {
     let parse = |id: &str| id.parse().map_err(|_| RequestError::previous_not_found());
     id.map(parse).transpose()
@@ -217,7 +217,7 @@ pub(super) fn unasked(path: String, call_id: &str) -> RequestError {
     RequestError::invalid(path, message)
 }
 
-/// Whether a conversation holds anything but blanks.
+/// True if a conversation holds anything but blanks.
 pub(super) fn says_anything(head: &Preamble, items: &[Item]) -> bool {
     let instructions = head.instructions.as_deref().unwrap_or_default();
     says_something(instructions) || items.iter().any(item_says_something)

@@ -1,4 +1,4 @@
-//! How tokens are to be chosen: ranges.
+//! Sampling parameters and their ranges.
 
 use std::{collections::BTreeMap, ops::RangeInclusive};
 

@@ -1,4 +1,4 @@
-//! What a request says to the chat template: `chat_template_kwargs` and how much to think.
+//! Template arguments of a request: `chat_template_kwargs` and reasoning effort.
 
 use serde_json::{Map, Value};
 

@@ -15,7 +15,7 @@ use crate::{
 
 const PARAM: &str = "tool_choice";
 
-/// What may be called of these tools, and how.
+/// Translates `tool_choice` and the call limits for these tools.
 pub(in crate::translate) fn tool_rules(
     tools: &[Tool],
     choice: Option<&Value>,
@@ -122,7 +122,7 @@ fn named_tool(path: &str, choice: &Value, tools: &[Tool]) -> Result<NamedTool, R
     })
 }
 
-/// What a declared tool has to call.
+/// Returns the names that a declared tool can be called by.
 fn declared(tool: &Tool) -> Vec<NamedTool> {
     let named = |kind, namespace: Option<&String>, name: &String| NamedTool {
         kind,
@@ -153,7 +153,7 @@ pub(in crate::translate) fn shown(tools: &[Tool], choice: &ToolChoice) -> Vec<Fu
     all.filter(|tool| wanted.contains(&tool.name)).collect()
 }
 
-/// What a model is told that must call something.
+/// Returns the instruction to call; `None` if no call is forced.
 pub(in crate::translate) fn instruction(choice: &ToolChoice) -> Option<String> {
     match choice {
         ToolChoice::Auto

@@ -10,7 +10,7 @@ use crate::{
     wire::tool::{ToolDeclaration, ToolFields, ToolFormat},
 };
 
-/// What becomes of tools that this server does not have.
+/// Handling of tools that this server does not have.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum UnsupportedTools {
     /// The request is refused.

@@ -1,4 +1,9 @@
+<<<<<<< HEAD
 //! A conversation with a real model after `kill -9`: restored from snapshots, with the same tokens.
+=======
+//! A conversation with a real model that continues after `kill -9` from snapshots, with the same
+//! output.
+>>>>>>> main
 
 use std::{
     fs,
@@ -16,7 +21,12 @@ use super::{
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
+<<<<<<< HEAD
 /// Creates a response. Returns the continuation state, the number of warm tokens, and the response.
+=======
+/// Requests a response. Returns the continuation state, the tokens that were in the KV cache, and
+/// the response.
+>>>>>>> main
 async fn ask(server: &Server, request: &Value) -> (String, u64, Value) {
     let post = Client::new().post(format!("{}/v1/responses", server.url));
     let answer = post.json(request).send().await.unwrap();
@@ -37,7 +47,11 @@ fn turn(previous: Option<&Value>, input: &str) -> Value {
     })
 }
 
+<<<<<<< HEAD
 /// Waits until the folder has `count` snapshots.
+=======
+/// Waits until there are `count` snapshots.
+>>>>>>> main
 fn wait_for_files(folder: &Path, count: usize) {
     let begun = Instant::now();
     let whole = |path: &Path| path.extension().is_some_and(|it| it == "safetensors");
@@ -52,14 +66,23 @@ fn wait_for_files(folder: &Path, count: usize) {
     }
 }
 
+<<<<<<< HEAD
 /// Returns the text and the logprobs of a response.
 fn output(response: &Value) -> String {
+=======
+/// Returns the text and the exact logprobs of a response.
+fn text_and_logprobs(response: &Value) -> String {
+>>>>>>> main
     let content = &response["output"][0]["content"][0];
     format!("{} {}", content["text"], content["logprobs"])
 }
 
 #[test]
+<<<<<<< HEAD
 fn a_real_conversation_is_restored_from_snapshots_after_kill_9_with_the_same_output() {
+=======
+fn a_real_conversation_restored_after_kill_9_has_the_same_output() {
+>>>>>>> main
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("snapshots");
     let start = || server::real(dir.path()).map(Server::start);
@@ -81,9 +104,9 @@ fn a_real_conversation_is_restored_from_snapshots_after_kill_9_with_the_same_out
     let Ok(server) = start() else {
         panic!("the model has gone")
     };
-    let (continuation, warm, thawed) =
+    let (continuation, warm, restored) =
         runtime.block_on(ask(&server, &turn(Some(&second), "And of Italy?")));
-    let input = thawed["usage"]["input_tokens"].as_u64().unwrap();
+    let input = restored["usage"]["input_tokens"].as_u64().unwrap();
     let forks = second["status"] == "completed";
     assert_eq!(continuation, if forks { "thawed" } else { "rebuilt" });
     assert!(warm * 2 > input, "{warm} of {input}");
@@ -105,6 +128,10 @@ fn a_real_conversation_is_restored_from_snapshots_after_kill_9_with_the_same_out
         (continuation.as_str(), warm),
         (if forks { "cold" } else { "rebuilt" }, 0)
     );
+<<<<<<< HEAD
     assert_eq!(output(&thawed), output(&cold));
+=======
+    assert_eq!(text_and_logprobs(&restored), text_and_logprobs(&cold));
+>>>>>>> main
     assert_ne!(first["id"], second["id"]);
 }

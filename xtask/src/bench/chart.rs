@@ -1,4 +1,4 @@
-//! Charts of reports, as SVG.
+//! Line charts of reports, as SVG files.
 
 use std::{ops::Range, path::Path};
 
@@ -15,7 +15,7 @@ use plotters::{
 
 const SIZE: (u32, u32) = (860, 460);
 
-/// Colours that people with any eyes can tell apart (Okabe and Ito).
+/// Colours that are distinguishable with colour blindness: the palette of Okabe and Ito.
 const COLOURS: [RGBColor; 6] = [
     RGBColor(0, 114, 178),
     RGBColor(230, 159, 0),
@@ -25,26 +25,26 @@ const COLOURS: [RGBColor; 6] = [
     RGBColor(86, 180, 233),
 ];
 
-/// A line of a chart: what it shows, and its points in order.
+/// A line of a chart: its label, and its points in order.
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) label: String,
     pub(super) points: Vec<(f64, f64)>,
 }
 
-/// A chart of lines.
+/// A line chart.
 #[derive(Debug)]
 pub(super) struct Chart<'a> {
     pub(super) title: &'a str,
     pub(super) x: &'a str,
     pub(super) y: &'a str,
     pub(super) lines: Vec<Line>,
-    /// Whether heights are drawn by their logarithm.
+    /// True if the y axis is logarithmic.
     pub(super) logarithmic: bool,
 }
 
 impl Chart<'_> {
-    /// Writes the chart; without a point there is nothing to draw, and nothing is written.
+    /// Writes the chart. Writes nothing if the chart has no points.
     pub(super) fn write(&self, path: &Path) -> Result<()> {
         let points = || self.lines.iter().flat_map(|line| &line.points);
         if points().next().is_none() {
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_chart_shows_its_lines_by_name() {
+    fn a_chart_labels_its_lines() {
         let path = env::temp_dir().join(format!("xtask-chart-{}.svg", process::id()));
         let chart = |logarithmic| Chart {
             title: "First token",

@@ -1,4 +1,4 @@
-//! A client of OpenAI's interfaces, streaming, that notes when what came.
+//! A streaming client of OpenAI's API that records the times of all text deltas.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -11,56 +11,56 @@ use ureq::{Agent, Body, http::Response};
 
 use super::figures::Figures;
 
-/// Longer than any answer that is measured takes.
-const PATIENCE: Duration = Duration::from_secs(900);
+/// Timeout of a request; longer than any measured request takes.
+const TIMEOUT: Duration = Duration::from_secs(900);
 
-/// A server's address.
+/// A client of one server.
 #[derive(Debug, Clone)]
 pub(super) struct Client {
     agent: Agent,
     base: String,
 }
 
-/// What a streamed answer was, and when it came.
+/// A streamed response or chat completion, and the times of its deltas.
 #[derive(Debug, Default)]
-pub(super) struct Answer {
-    /// Of a response.
+pub(super) struct Completion {
+    /// The response's id; empty for a chat completion.
     pub(super) id: String,
     pub(super) text: String,
-    /// Whether the model ended it by itself.
+    /// True if the model ended the output itself, not a token limit.
     pub(super) completed: bool,
-    /// What the server says of the prompt: how it came from what it continues.
-    pub(super) temperature: Option<String>,
+    /// The continuation state, from the header `x-stemma-continuation`; `None` for other servers.
+    pub(super) continuation: Option<String>,
     pub(super) prompt_tokens: u64,
     pub(super) cached_tokens: u64,
     pub(super) output_tokens: u64,
-    /// From sending the request until each piece of text.
+    /// Time from sending the request until each text delta.
     pub(super) times: Vec<Duration>,
-    /// When the request was sent.
+    /// The time at which the request was sent.
     pub(super) sent: Option<Instant>,
 }
 
-impl Answer {
-    /// Milliseconds from sending the request until the first text.
+impl Completion {
+    /// Returns the milliseconds from sending the request until the first text delta.
     pub(super) fn first_ms(&self) -> Result<f64> {
-        let first = self.times.first().context("an answer has no text")?;
+        let first = self.times.first().context("the output has no text")?;
         Ok(first.as_secs_f64() * 1e3)
     }
 
-    /// Tokens of the conversation with this answer.
+    /// Returns the tokens of prompt and output.
     pub(super) fn tokens(&self) -> u64 {
         self.prompt_tokens + self.output_tokens
     }
 
     fn add(&mut self, text: &str) {
         if !text.is_empty() {
-            let sent = self.sent.map_or(Duration::ZERO, |sent| sent.elapsed());
-            self.times.push(sent);
+            let after = self.sent.map_or(Duration::ZERO, |sent| sent.elapsed());
+            self.times.push(after);
             self.text.push_str(text);
         }
     }
 
-    /// Takes an event of `/v1/responses`.
+    /// Adds an event of `/v1/responses`.
     fn event(&mut self, event: &Value) {
         match event["type"].as_str().unwrap_or_default() {
             "response.output_text.delta" => self.add(event["delta"].as_str().unwrap_or_default()),
@@ -80,7 +80,7 @@ impl Answer {
         }
     }
 
-    /// Takes a chunk of `/v1/chat/completions` or `/v1/completions`.
+    /// Adds a chunk of `/v1/chat/completions` or `/v1/completions`.
     fn chunk(&mut self, chunk: &Value) {
         let choice = &chunk["choices"][0];
         let text = choice["delta"]["content"]
@@ -102,8 +102,9 @@ impl Client {
     pub(super) fn new(port: u16) -> Self {
         let config = Agent::config_builder()
             .http_status_as_error(false)
-            .timeout_global(Some(PATIENCE))
-            // A connection for each request: some servers close theirs while the next is on its way.
+            .timeout_global(Some(TIMEOUT))
+            // One connection per request, because some servers close an idle connection just as the
+            // next request arrives.
             .max_idle_connections(0);
         Self {
             agent: config.build().new_agent(),
@@ -111,92 +112,92 @@ impl Client {
         }
     }
 
-    /// Whether `GET` of a path is answered with 200.
+    /// True if the server answers `GET` of the path with 200.
     pub(super) fn is_there(&self, path: &str) -> bool {
         let url = format!("{}{path}", self.base);
-        let answer = self.agent.get(url).call();
-        answer.is_ok_and(|answer| answer.status() == 200)
+        let response = self.agent.get(url).call();
+        response.is_ok_and(|response| response.status() == 200)
     }
 
-    /// Posts a request that is to be streamed. Anything but 200 is an error that says what came.
+    /// Posts a request. A status other than 200 is an error with the response's body.
     pub(super) fn post(&self, path: &str, body: &Value) -> Result<Response<Body>> {
         let url = format!("{}{path}", self.base);
         let request = self.agent.post(&url);
         let request = request.header("content-type", "application/json");
         let sent = request.send(body.to_string().as_str());
-        let mut answer = sent.with_context(|| format!("POST {url}"))?;
-        let status = answer.status();
+        let mut response = sent.with_context(|| format!("POST {url}"))?;
+        let status = response.status();
         if status != 200 {
-            let said = answer.body_mut().read_to_string().unwrap_or_default();
-            bail!("POST {url} gave {status}: {said}");
+            let body = response.body_mut().read_to_string().unwrap_or_default();
+            bail!("POST {url} gave {status}: {body}");
         }
-        Ok(answer)
+        Ok(response)
     }
 
-    /// An answer of `/v1/responses`.
-    pub(super) fn response(&self, body: &Value) -> Result<Answer> {
-        self.streamed("/v1/responses", body, &Answer::event, usize::MAX)
+    /// Streams a response of `/v1/responses`.
+    pub(super) fn response(&self, body: &Value) -> Result<Completion> {
+        self.streamed("/v1/responses", body, &Completion::event, usize::MAX)
     }
 
-    /// An answer of `/v1/chat/completions`.
-    pub(super) fn chat(&self, body: &Value) -> Result<Answer> {
-        self.streamed("/v1/chat/completions", body, &Answer::chunk, usize::MAX)
+    /// Streams a chat completion of `/v1/chat/completions`.
+    pub(super) fn chat(&self, body: &Value) -> Result<Completion> {
+        self.streamed("/v1/chat/completions", body, &Completion::chunk, usize::MAX)
     }
 
-    /// As [`response`](Self::response), but hangs up after so many pieces of text.
-    pub(super) fn response_begun(&self, body: &Value, pieces: usize) -> Result<Answer> {
-        self.streamed("/v1/responses", body, &Answer::event, pieces)
+    /// Streams a response of `/v1/responses`, but disconnects after `deltas` text deltas.
+    pub(super) fn response_cancelled(&self, body: &Value, deltas: usize) -> Result<Completion> {
+        self.streamed("/v1/responses", body, &Completion::event, deltas)
     }
 
     fn streamed(
         &self,
         path: &str,
         body: &Value,
-        take: &dyn Fn(&mut Answer, &Value),
-        pieces_max: usize,
-    ) -> Result<Answer> {
-        let mut answer = Answer {
+        add: &dyn Fn(&mut Completion, &Value),
+        deltas_max: usize,
+    ) -> Result<Completion> {
+        let mut completion = Completion {
             sent: Some(Instant::now()),
-            ..Answer::default()
+            ..Completion::default()
         };
         let response = self.post(path, body)?;
-        let temperature = response.headers().get("x-stemma-continuation");
-        let temperature = temperature.and_then(|value| value.to_str().ok());
-        answer.temperature = temperature.map(str::to_owned);
+        let continuation = response.headers().get("x-stemma-continuation");
+        let continuation = continuation.and_then(|value| value.to_str().ok());
+        completion.continuation = continuation.map(str::to_owned);
         let mut lines = BufReader::new(response.into_body().into_reader());
         let mut line = String::new();
-        while answer.times.len() < pieces_max && lines.read_line(&mut line)? > 0 {
+        while completion.times.len() < deltas_max && lines.read_line(&mut line)? > 0 {
             if let Some(data) = line.strip_prefix("data: ")
                 && let Ok(event) = serde_json::from_str::<Value>(data)
             {
                 if event["error"].is_object() || event["type"] == "response.failed" {
                     bail!("POST {path} failed within the stream: {data}");
                 }
-                take(&mut answer, &event);
+                add(&mut completion, &event);
             }
             line.clear();
         }
-        Ok(answer)
+        Ok(completion)
     }
 
-    /// Deletes a stored response; whether it was there.
+    /// Deletes a stored response. Returns true if the response existed.
     pub(super) fn delete(&self, id: &str) -> Result<bool> {
         let url = format!("{}/v1/responses/{id}", self.base);
-        let answer = self.agent.delete(&url).call();
-        let status = answer.with_context(|| format!("DELETE {url}"))?.status();
+        let response = self.agent.delete(&url).call();
+        let status = response.with_context(|| format!("DELETE {url}"))?.status();
         Ok(status == 200)
     }
 
-    /// The counters and gauges of `/metrics` that have no labels but the model.
+    /// Reads the counters and gauges of `/metrics`, without their labels.
     pub(super) fn metrics(&self) -> Result<Figures> {
         let url = format!("{}/metrics", self.base);
-        let mut answer = self.agent.get(&url).call()?;
-        let text = answer.body_mut().read_to_string()?;
+        let mut response = self.agent.get(&url).call()?;
+        let text = response.body_mut().read_to_string()?;
         Ok(text.lines().filter_map(sample).collect())
     }
 }
 
-/// A line of OpenMetrics: the name without its labels, and the value.
+/// Parses a line of OpenMetrics: the name without its labels, and the value. `None` for a comment.
 fn sample(line: &str) -> Option<(String, f64)> {
     if line.starts_with('#') {
         return None;
@@ -213,8 +214,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_response_is_read_from_its_events() {
-        let mut answer = Answer::default();
+    fn events_add_up_to_a_response() {
+        let mut completion = Completion::default();
         let usage = json!({
             "input_tokens": 9,
             "input_tokens_details": { "cached_tokens": 4 },
@@ -229,31 +230,31 @@ mod tests {
                 "response": { "status": "completed", "usage": usage },
             }),
         ];
-        events.iter().for_each(|event| answer.event(event));
-        assert_eq!((&*answer.id, &*answer.text), ("resp_1", "Yes."));
-        assert!(answer.completed);
-        assert_eq!((answer.tokens(), answer.cached_tokens), (11, 4));
-        assert_eq!(answer.times.len(), 2);
+        events.iter().for_each(|event| completion.event(event));
+        assert_eq!((&*completion.id, &*completion.text), ("resp_1", "Yes."));
+        assert!(completion.completed);
+        assert_eq!((completion.tokens(), completion.cached_tokens), (11, 4));
+        assert_eq!(completion.times.len(), 2);
     }
 
     #[test]
-    fn a_chat_completion_is_read_from_its_chunks() {
-        let mut answer = Answer::default();
+    fn chunks_add_up_to_a_chat_completion() {
+        let mut completion = Completion::default();
         for chunk in [
             json!({ "choices": [{ "delta": { "role": "assistant", "content": "" } }] }),
             json!({ "choices": [{ "delta": { "content": "Yes." }, "finish_reason": null }] }),
             json!({ "choices": [{ "delta": {}, "finish_reason": "stop" }] }),
             json!({ "choices": [], "usage": { "prompt_tokens": 9, "completion_tokens": 2 } }),
         ] {
-            answer.chunk(&chunk);
+            completion.chunk(&chunk);
         }
-        assert_eq!((&*answer.text, answer.times.len()), ("Yes.", 1));
-        assert!(answer.completed);
-        assert_eq!(answer.tokens(), 11);
+        assert_eq!((&*completion.text, completion.times.len()), ("Yes.", 1));
+        assert!(completion.completed);
+        assert_eq!(completion.tokens(), 11);
     }
 
     #[test]
-    fn metrics_are_read_without_labels() {
+    fn metrics_are_parsed_without_labels() {
         let line = "stemma_prefilled_tokens_total{model=\"smollm2\"} 12";
         let read = sample(line);
         assert_eq!(read, Some(("stemma_prefilled_tokens_total".into(), 12.0)));

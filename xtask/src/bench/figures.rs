@@ -1,19 +1,19 @@
-//! Measurements of several rounds: numbers by name, with the unit in the name.
+//! Measurements of several rounds: numbers by name, and their medians. A name ends with its unit.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 
-/// What one process measured in one round.
+/// Measurements of one process in one round, by name.
 pub(super) type Figures = BTreeMap<String, f64>;
 
-/// Reads the last line that a process wrote: a flat JSON object of numbers.
+/// Parses the last line of a process's output: a flat JSON object of numbers.
 pub(super) fn parse(output: &str) -> Result<Figures> {
     let line = output.trim().lines().last().unwrap_or_default();
     serde_json::from_str(line).with_context(|| format!("no measurements in {line:?}"))
 }
 
-/// The median of a figure over the rounds, where every round has it.
+/// Returns the median of a figure over the rounds; `None` if a round lacks the figure.
 pub(super) fn median_of(rounds: &[Figures], name: &str) -> Option<f64> {
     let values: Option<Vec<f64>> = rounds
         .iter()
@@ -22,8 +22,8 @@ pub(super) fn median_of(rounds: &[Figures], name: &str) -> Option<f64> {
     median(values?)
 }
 
-/// The median over the rounds of how many times theirs ours is, so that what slows a whole round
-/// down cancels out.
+/// Returns the median of the rounds' ratios `ours / theirs` of a figure. A disturbance that slows a
+/// whole round cancels out.
 pub(super) fn median_ratio(ours: &[Figures], theirs: &[Figures], name: &str) -> Option<f64> {
     let ratios: Option<Vec<f64>> = ours
         .iter()
@@ -33,7 +33,7 @@ pub(super) fn median_ratio(ours: &[Figures], theirs: &[Figures], name: &str) -> 
     median(ratios?)
 }
 
-/// The median; none of nothing.
+/// Returns the median; `None` if there are no values.
 pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let upper = *values.get(values.len() / 2)?;
@@ -43,7 +43,7 @@ pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
     }
 }
 
-/// Figures for the tests of reports.
+/// Returns figures for the tests of reports.
 #[cfg(test)]
 pub(super) fn figures(pairs: &[(&str, f64)]) -> Figures {
     let owned = pairs.iter().map(|&(name, value)| (name.to_owned(), value));
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn ratios_are_taken_round_by_round() {
+    fn ratios_are_computed_within_each_round() {
         let (ours, theirs) = (rounds(&[2.0, 20.0, 3.0]), rounds(&[1.0, 10.0, 2.0]));
         assert_eq!(median_ratio(&ours, &theirs, "rate"), Some(2.0));
     }

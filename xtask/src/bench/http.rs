@@ -1,9 +1,14 @@
-//! `cargo xtask bench http`: the server beside a bare handler that returns the same bytes.
+//! `cargo xtask bench http`: the HTTP server compared with a static server that returns the same bytes.
 
 use anyhow::Result;
 use clap::Args;
 
-use super::{asked, bench, figures::Figures, http_report::HttpReport, measured, write};
+use super::{
+    cargo_bench::{bench, measure, subcommand},
+    figures::Figures,
+    http_report::{HttpReport, STORED_MAX},
+    report,
+};
 use crate::{
     folder,
     process::{self, say},
@@ -11,22 +16,19 @@ use crate::{
     setup,
 };
 
-/// How cargo is told of the benchmark.
+/// Arguments with which cargo chooses the benchmark.
 const HTTP: [&str; 1] = ["--bench=http"];
 
-/// Responses that a bounded store keeps.
-pub(super) const KEPT: u64 = 1000;
-
-/// What is measured, and how much of it.
+/// Arguments of `bench http`.
 #[derive(Debug, Args)]
 pub(crate) struct HttpArgs {
-    /// How often everything is measured; the figures are medians.
+    /// Rounds; the report shows medians.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// How long each load lasts, in seconds.
+    /// Duration of each load, in seconds.
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
-    /// Requests over which memory is looked at; 0 leaves that out.
+    /// Requests of the measurement of memory; 0 leaves it out.
     #[arg(long, default_value_t = 100_000)]
     requests: u64,
 }
@@ -41,24 +43,29 @@ pub(crate) fn http(project: &Project, args: &HttpArgs) -> Result<()> {
         say(&format!("round {round} of {}", args.rounds));
         folder::empty(&work)?;
         let seconds = format!("--seconds={}", args.seconds);
-        let mut command = asked(bench(project, &HTTP), &["rate"], &work);
-        rounds.push(measured(command.arg(seconds))?);
+        let mut command = subcommand(bench(project, &HTTP), "rate", &work);
+        rounds.push(measure(command.arg(seconds))?);
     }
     let mut memory = [Figures::new(), Figures::new()];
-    let kept = [None, Some(format!("--kept={KEPT}"))];
-    for (figures, kept) in memory.iter_mut().zip(kept) {
+    let limits = [None, Some(format!("--stored-max={STORED_MAX}"))];
+    for (figures, limit) in memory.iter_mut().zip(limits) {
         if args.requests == 0 {
             break;
         }
         say(&format!("memory over {} requests", args.requests));
         folder::empty(&work)?;
-        let mut command = asked(bench(project, &HTTP), &["memory"], &work);
-        *figures = measured(command.arg(args.requests.to_string()).args(kept))?;
+        let mut command = subcommand(bench(project, &HTTP), "memory", &work);
+        *figures = measure(command.arg(args.requests.to_string()).args(limit))?;
     }
     folder::remove(&work)?;
-    let report = HttpReport {
+    let http_report = HttpReport {
         rounds: &rounds,
         memory: memory.each_ref(),
     };
-    write(project, "http", &report.markdown(), &report.json())
+    report::write(
+        project,
+        "http",
+        &http_report.markdown(),
+        &http_report.json(),
+    )
 }

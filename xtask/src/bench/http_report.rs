@@ -1,37 +1,40 @@
-//! The report of the server's benchmark, for people and for programs.
+//! The report of `bench http`, as Markdown and as JSON.
 
 use serde_json::json;
 
 use super::{
     figures::{Figures, median, median_of},
-    http::KEPT,
     report::{machine, number},
 };
 
-/// How many clients asked at once.
+/// Numbers of concurrent clients.
 const CLIENTS: [u32; 2] = [1, 64];
 
-/// What was measured.
+/// Stored responses that the bounded store keeps.
+pub(super) const STORED_MAX: u64 = 1000;
+
+/// Measurements of `bench http`.
 #[derive(Debug)]
 pub(super) struct HttpReport<'a> {
-    /// Each has figures of both sides.
+    /// Figures of both servers, one entry per round.
     pub(super) rounds: &'a [Figures],
-    /// Resident memory after so many requests: of a store that grows, and of a bounded one.
+    /// Resident memory by the number of requests: with an unbounded store, and with a bounded one.
     pub(super) memory: [&'a Figures; 2],
 }
 
 impl HttpReport<'_> {
-    /// Tables in Markdown.
+    /// Returns the report as Markdown.
     pub(super) fn markdown(&self) -> String {
         let mut text = format!(
-            "# The server beside a bare handler\n\n\
-             Written by `cargo xtask bench http`; medians of {} rounds, in which all took turns; ratios \
-             are medians of the rounds' ratios. A made-up model behind the real engine, whose steps cost \
-             next to nothing, and a session log on disk, so that what is measured is everything else. \
-             The bare handler is axum's, reads the request and returns the same bytes that the server \
-             had returned once. No two prompts are the same. Clients and servers share the processors, in one process. {}.\n\n\
-             ## Answers of one token, whole\n\n\
-             | clients | | not stored | stored | bare | not stored / bare | stored / bare |\n\
+            "# The HTTP server compared with a static server\n\n\
+             Written by `cargo xtask bench http`. Each round measures both servers in turn. Figures are \
+             medians of {} rounds; ratios are medians of the rounds' ratios. stemma runs a scripted model \
+             behind the real engine, whose steps cost next to nothing, and a session log on disk. So the \
+             benchmark measures everything but the model. The static server is an axum handler that reads \
+             the request and returns the bytes that stemma had returned once. No two prompts are the same. \
+             Clients and servers share the CPU, in one process. {}.\n\n\
+             ## Responses of one token, not streamed\n\n\
+             | clients | | not stored | stored | static | not stored / static | stored / static |\n\
              |---|---|---|---|---|---|---|\n",
             self.rounds.len(),
             machine(),
@@ -43,13 +46,13 @@ impl HttpReport<'_> {
                 ("p99_ms", "p99, ms"),
             ] {
                 let figure = |side: &str| format!("{side}_x{clients}_{name}");
-                let [unstored, stored, bare] = ["unstored", "stored", "bare"].map(figure);
+                let [unstored, stored, fixed] = ["unstored", "stored", "bare"].map(figure);
                 let cells = [
                     self.median(&unstored),
                     self.median(&stored),
-                    self.median(&bare),
-                    self.ratio(&unstored, &bare),
-                    self.ratio(&stored, &bare),
+                    self.median(&fixed),
+                    self.ratio(&unstored, &fixed),
+                    self.ratio(&stored, &fixed),
                 ];
                 text += &format!(
                     "| {clients} | {label} | {} |\n",
@@ -66,15 +69,15 @@ impl HttpReport<'_> {
     fn commits(&self) -> String {
         let [unstored, stored] = ["unstored", "stored"]
             .map(|side| self.median(&format!("{side}_x1_commits_per_request")));
-        let more = stored
+        let additional = stored
             .zip(unstored)
             .map(|(stored, unstored)| stored - unstored);
         format!(
-            "\n| commits to the log for one request of one client | | wanted |\n|---|---|---|\n\
-             | not stored | {} | |\n| stored | {} | |\n| stored, more | {} | at most 1 |\n",
+            "\n| commits to the session log per request, one client | | target |\n|---|---|---|\n\
+             | not stored | {} | |\n| stored | {} | |\n| stored, in addition | {} | at most 1 |\n",
             number(unstored),
             number(stored),
-            number(more)
+            number(additional)
         )
     }
 
@@ -85,25 +88,25 @@ impl HttpReport<'_> {
             "bare_ready_events_per_s",
         );
         let rows = [
-            ("the server", ours, ""),
+            ("stemma", ours, ""),
             (
-                "a bare handler that writes each event by itself, as the server does",
+                "static server that writes each event separately, as stemma does",
                 written,
                 "at least 0.5",
             ),
             (
-                "a bare handler that has all events at once, and writes many together",
+                "static server that has all events in advance, and batches writes",
                 ready,
                 "",
             ),
         ];
         let mut text = "\n## 64 streams of 256 tokens, stored\n\n\
-             | | events/s | ours / theirs | wanted |\n|---|---|---|---|\n"
+             | | events/s | stemma / this | target |\n|---|---|---|---|\n"
             .to_owned();
-        for (label, theirs, wanted) in rows {
+        for (label, theirs, target) in rows {
             let ratio = self.ratio(ours, theirs).filter(|_| theirs != ours);
             let [rate, ratio] = [self.median(theirs), ratio].map(number);
-            text += &format!("| {label} | {rate} | {ratio} | {wanted} |\n");
+            text += &format!("| {label} | {rate} | {ratio} | {target} |\n");
         }
         text
     }
@@ -119,10 +122,10 @@ impl HttpReport<'_> {
             return String::new();
         }
         let mut text = format!(
-            "\n## Memory\n\nOver requests for one token from 64 clients, half of them stored; with 8 MiB \
-             for the log's cache and 64 MiB for prompts, which are soon full. A store that keeps everything \
-             has more to know of; one that keeps {KEPT} responses, and what was not stored for a second, does \
-             not.\n\n| requests | everything kept: resident, MiB | {KEPT} kept: resident, MiB |\n|---|---|---|\n"
+            "\n## Memory\n\nRequests for one token from 64 clients, half of them stored. The log's cache has \
+             8 MiB and the prefix cache 64 MiB, so that both are soon full. The unbounded store keeps \
+             everything, so its index grows. The bounded store keeps {STORED_MAX} responses, and unstored \
+             ones for a second.\n\n| requests | unbounded: resident, MiB | bounded: resident, MiB |\n|---|---|---|\n"
         );
         for requests in requests {
             let resident =
@@ -140,14 +143,14 @@ impl HttpReport<'_> {
         median_of(self.rounds, name)
     }
 
-    /// The median over the rounds of one figure divided by another.
+    /// Returns the median of the rounds' ratios `ours / theirs` of two figures.
     fn ratio(&self, ours: &str, theirs: &str) -> Option<f64> {
         let ratio = |round: &Figures| Some(round.get(ours)? / round.get(theirs)?);
         let ratios: Option<Vec<f64>> = self.rounds.iter().map(ratio).collect();
         median(ratios?)
     }
 
-    /// Every figure of every round.
+    /// Returns every figure of every round as JSON.
     pub(super) fn json(&self) -> String {
         let report = json!({
             "machine": machine(),
@@ -164,7 +167,7 @@ mod tests {
     use crate::bench::figures::figures;
 
     #[test]
-    fn the_report_compares_within_rounds_and_orders_by_number() {
+    fn ratios_are_within_rounds_and_memory_is_in_order_of_requests() {
         let rounds = [figures(&[
             ("unstored_x1_commits_per_request", 2.0),
             ("stored_x1_commits_per_request", 2.5),
@@ -184,9 +187,9 @@ mod tests {
         .markdown();
         for line in [
             "| 1 | requests/s | – | 100 | 400 | – | 0.25 |",
-            "| stored, more | 0.50 | at most 1 |",
-            "| the server | 60000 | – |  |",
-            "| a bare handler that writes each event by itself, as the server does | 100000 | 0.60 | at least 0.5 |",
+            "| stored, in addition | 0.50 | at most 1 |",
+            "| stemma | 60000 | – |  |",
+            "| static server that writes each event separately, as stemma does | 100000 | 0.60 | at least 0.5 |",
         ] {
             assert!(text.contains(line), "{line} is not in {text}");
         }

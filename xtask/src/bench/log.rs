@@ -1,11 +1,16 @@
-//! `cargo xtask bench log`: the session log beside other stores of the same bytes.
+//! `cargo xtask bench log`: the session log compared with other stores of the same bytes.
 
 use std::collections::BTreeMap;
 
 use anyhow::Result;
 use clap::Args;
 
-use super::{asked, bench, figures::Figures, log_report::LogReport, measured, write};
+use super::{
+    cargo_bench::{bench, measure, subcommand},
+    figures::Figures,
+    log_report::{LogReport, STORES},
+    report,
+};
 use crate::{
     folder,
     process::{self, say},
@@ -13,25 +18,22 @@ use crate::{
     setup,
 };
 
-/// What is measured side by side, by the names that the benchmark knows.
-pub(super) const STORES: [&str; 4] = ["log", "raw", "sled", "sqlite"];
-
-/// How cargo is told of the benchmark.
+/// Arguments with which cargo chooses the benchmark.
 const LOG: [&str; 2] = ["--features=bench-log", "--bench=log"];
 
-/// What is measured, and how much of it.
+/// Arguments of `bench log`.
 #[derive(Debug, Args)]
 pub(crate) struct LogArgs {
-    /// How often each store is measured, in turn; the figures are medians.
+    /// Rounds; each measures every store once, and the report shows medians.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// How long each store is written to, in seconds, with each number of writers.
+    /// Duration of each measurement, one for each store and number of writers, in seconds.
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
-    /// Responses in the store whose opening is measured; 0 leaves that out.
+    /// Responses in the store whose start-up is measured; 0 leaves it out.
     #[arg(long, default_value_t = 200_000)]
     responses: u64,
-    /// Responses that are created and deleted to see how the store grows; 0 leaves that out.
+    /// Responses created and deleted to measure the store's growth; 0 leaves it out.
     #[arg(long, default_value_t = 20_000)]
     deletions: u64,
 }
@@ -47,11 +49,12 @@ pub(crate) fn log(project: &Project, args: &LogArgs) -> Result<()> {
         for store in STORES {
             folder::empty(&work)?;
             let seconds = format!("--seconds={}", args.seconds);
-            let mut command = asked(bench(project, &LOG), &["rate", store], &work);
+            let mut command = bench(project, &LOG);
+            command.args(["--", "rate", store]).arg(&work).arg(seconds);
             rounds
                 .entry(store)
                 .or_default()
-                .push(measured(command.arg(seconds))?);
+                .push(measure(&mut command)?);
         }
     }
     let volume = [
@@ -62,20 +65,17 @@ pub(crate) fn log(project: &Project, args: &LogArgs) -> Result<()> {
     for (first, second, count) in volume.into_iter().filter(|(_, _, count)| *count > 0) {
         say(&format!("{first} {count}"));
         folder::empty(&work)?;
-        let mut command = asked(bench(project, &LOG), &[first], &work);
-        alone.extend(measured(command.arg(count.to_string()))?);
+        let mut command = subcommand(bench(project, &LOG), first, &work);
+        alone.extend(measure(command.arg(count.to_string()))?);
         if !second.is_empty() {
-            alone.extend(measured(&mut asked(
-                bench(project, &LOG),
-                &[second],
-                &work,
-            ))?);
+            let mut command = subcommand(bench(project, &LOG), second, &work);
+            alone.extend(measure(&mut command)?);
         }
     }
     folder::remove(&work)?;
-    let report = LogReport {
+    let log_report = LogReport {
         rounds: &rounds,
         alone: &alone,
     };
-    write(project, "log", &report.markdown(), &report.json())
+    report::write(project, "log", &log_report.markdown(), &log_report.json())
 }

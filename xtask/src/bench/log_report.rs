@@ -1,4 +1,4 @@
-//! The report of the session log's benchmark, for people and for programs.
+//! The report of `bench log`, as Markdown and as JSON.
 
 use std::collections::BTreeMap;
 
@@ -6,19 +6,21 @@ use serde_json::json;
 
 use super::{
     figures::{Figures, median_of, median_ratio},
-    log::STORES,
     report::{machine, number},
 };
 
-/// How many clients wrote at once.
+/// Stores that are compared, by the names that the benchmark program knows.
+pub(super) const STORES: [&str; 4] = ["log", "raw", "sled", "sqlite"];
+
+/// Numbers of concurrent writers.
 const WRITERS: [u32; 3] = [1, 16, 64];
 
-/// What was measured.
+/// Measurements of `bench log`.
 #[derive(Debug)]
 pub(super) struct LogReport<'a> {
-    /// The rounds of each store, taken in turn.
+    /// The rounds of each store, by its name.
     pub(super) rounds: &'a BTreeMap<&'a str, Vec<Figures>>,
-    /// What only the log was asked.
+    /// Figures of the session log that the other stores have no counterpart of.
     pub(super) alone: &'a Figures,
 }
 
@@ -27,17 +29,17 @@ impl LogReport<'_> {
         self.rounds.get(store).map_or(&[], Vec::as_slice)
     }
 
-    /// Tables in Markdown.
+    /// Returns the report as Markdown.
     pub(super) fn markdown(&self) -> String {
         let mut text = format!(
-            "# The session log beside other stores\n\n\
-             Written by `cargo xtask bench log`; medians of {} rounds, in which all took turns; \
-             ratios are medians of the rounds' ratios. A turn has an input, a prompt of 120 tokens, \
-             an answer of 100 and a JSON object of 1.6 kB; seven of eight continue another. Each \
-             store keeps the same keys and values, groups whatever waits into one commit, and \
-             answers when that is durable: *raw* appends to a file and calls `fdatasync`, *sled* \
-             applies one batch and flushes, which syncs in this program, *SQLite* commits one transaction \
-             with a write-ahead log and `synchronous=FULL`. Latency is from handing a turn in until \
+            "# The session log compared with other stores\n\n\
+             Written by `cargo xtask bench log`. Each round measures all stores in turn. Figures are medians \
+             of {} rounds; ratios are medians of the rounds' ratios. A turn has an input, a prompt of 120 \
+             tokens, an output of 100 tokens and a JSON object of 1.6 kB; seven of eight turns continue \
+             another. Each store keeps the same keys and values, groups waiting turns into one commit, and \
+             acknowledges a turn once it is durable. *raw* appends to a file and calls `fdatasync`. *sled* \
+             applies one batch and flushes, which syncs in this program. *SQLite* commits one transaction \
+             with a write-ahead log and `synchronous=FULL`. Latency is the time from submitting a turn until \
              it is durable. {}.\n\n",
             self.of("log").len(),
             machine(),
@@ -53,23 +55,23 @@ impl LogReport<'_> {
                 text += &self.row(&format!("x{writers}_{name}"), writers, label);
             }
         }
-        text += "\n| of the log | 1 writer | 16 | 64 | wanted |\n|---|---|---|---|---|\n";
-        for (name, label, wanted) in [
-            ("turns_per_commit", "turns in one commit", ""),
-            ("flushes_per_commit", "flushes for one commit", "1"),
+        text += "\n| session log | 1 writer | 16 | 64 | target |\n|---|---|---|---|---|\n";
+        for (name, label, target) in [
+            ("turns_per_commit", "turns per commit", ""),
+            ("flushes_per_commit", "flushes per commit", "1"),
             (
                 "syncs_per_commit",
-                "files synced for one commit: sled's and the manifest",
+                "files synced per commit: sled's and the manifest",
                 "2",
             ),
         ] {
             let cells = WRITERS
                 .map(|writers| number(median_of(self.of("log"), &format!("x{writers}_{name}"))));
-            text += &format!("| {label} | {} | {wanted} |\n", cells.join(" | "));
+            text += &format!("| {label} | {} | {target} |\n", cells.join(" | "));
         }
-        text += "\n| alone | | wanted |\n|---|---|---|\n";
-        for (label, value, wanted) in self.alone_rows() {
-            text += &format!("| {label} | {} | {wanted} |\n", number(value));
+        text += "\n| session log only | | target |\n|---|---|---|\n";
+        for (label, value, target) in self.alone_rows() {
+            text += &format!("| {label} | {} | {target} |\n", number(value));
         }
         text
     }
@@ -106,24 +108,28 @@ impl LogReport<'_> {
                     figure("fill_s"),
                     "",
                 ),
-                ("sled's file then, MiB".to_owned(), figure("db_mib"), ""),
                 (
-                    "opening that store, s".to_owned(),
+                    "sled's file after that, MiB".to_owned(),
+                    figure("db_mib"),
+                    "",
+                ),
+                (
+                    "start-up with that store, s".to_owned(),
                     figure("ready_s"),
                     "under 3",
                 ),
                 (
-                    "memory that this takes, MiB".to_owned(),
+                    "memory that start-up takes, MiB".to_owned(),
                     figure("resident_mib"),
                     "",
                 ),
                 (
-                    "GET of a response that no cache holds, p50, ms".to_owned(),
+                    "GET of an uncached response, p50, ms".to_owned(),
                     figure("cold_get_p50_ms"),
                     "under 5",
                 ),
                 (
-                    "the slowest of 200, ms".to_owned(),
+                    "GET of an uncached response, slowest of 200, ms".to_owned(),
                     figure("cold_get_max_ms"),
                     "",
                 ),
@@ -136,13 +142,14 @@ impl LogReport<'_> {
         let mut sizes: Vec<_> = sizes.collect();
         sizes.sort_by_key(|(deletions, _)| *deletions);
         rows.extend(sizes.into_iter().map(|(deletions, mib)| {
-            let label = format!("sled's file after {deletions} responses came and went, MiB");
+            let label =
+                format!("sled's file after {deletions} responses were created and deleted, MiB");
             (label, Some(mib), "")
         }));
         if figure("db_per_live_byte").is_some() {
             rows.extend([
                 (
-                    "keys and values that are left, MiB".to_owned(),
+                    "remaining keys and values, MiB".to_owned(),
                     figure("live_mib"),
                     "",
                 ),
@@ -156,7 +163,7 @@ impl LogReport<'_> {
         rows
     }
 
-    /// Every figure of every round.
+    /// Returns every figure of every round as JSON.
     pub(super) fn json(&self) -> String {
         let report = json!({
             "machine": machine(),
@@ -172,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_report_compares_and_orders_sizes_by_number() {
+    fn ratios_are_computed_and_sizes_are_in_order_of_deletions() {
         let rate = |rate: f64| vec![Figures::from([("x64_turns_per_s".to_owned(), rate)])];
         let rounds = BTreeMap::from([("log", rate(30.0)), ("raw", rate(60.0))]);
         let alone = Figures::from([

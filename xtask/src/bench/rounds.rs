@@ -1,4 +1,4 @@
-//! Rounds in which several servers took turns, kept as JSON so that a run can add to those before it.
+//! Measurements of several servers in rounds, stored as JSON. A run can add rounds to a stored file.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -12,30 +12,30 @@ use super::{
     servers::Side,
 };
 
-/// What each side measured in one round, by its name; a round may lack a side or a figure.
+/// Measurements of one round, by the server's name. A round may lack a server or a figure.
 pub(super) type Round = BTreeMap<String, Figures>;
 
 /// All rounds.
 #[derive(Debug, Default)]
 pub(super) struct Rounds {
     pub(super) all: Vec<Round>,
-    /// Version of each side, by its name.
+    /// Version of each server, by the server's name.
     pub(super) versions: BTreeMap<String, String>,
 }
 
 impl Rounds {
-    /// The rounds of a file written before.
+    /// Reads the rounds of an earlier report.
     pub(super) fn read(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path)
             .with_context(|| format!("cannot read {}, to add to it", path.display()))?;
-        let mut kept: Value = serde_json::from_str(&text)?;
+        let mut stored: Value = serde_json::from_str(&text)?;
         Ok(Self {
-            all: serde_json::from_value(kept["rounds"].take())?,
-            versions: serde_json::from_value(kept["versions"].take())?,
+            all: serde_json::from_value(stored["rounds"].take())?,
+            versions: serde_json::from_value(stored["versions"].take())?,
         })
     }
 
-    /// Every figure of every round.
+    /// Returns every figure of every round as JSON.
     pub(super) fn json(&self) -> String {
         let report = json!({
             "machine": machine(),
@@ -45,25 +45,25 @@ impl Rounds {
         format!("{report:#}\n")
     }
 
-    /// One line for the head of a report: machine and versions.
+    /// Returns a sentence with the machine and the versions, for the head of a report.
     pub(super) fn setting(&self) -> String {
         let named = |(side, version): (&String, &String)| format!("{side} {version}");
         let versions: Vec<_> = self.versions.iter().map(named).collect();
         format!("{}. Versions: {}.", machine(), versions.join(", "))
     }
 
-    /// The figures of a side, round by round.
+    /// Returns a figure of a server in each round.
     fn of<'a>(&'a self, side: Side, name: &'a str) -> impl Iterator<Item = Option<f64>> + 'a {
         let rounds = self.all.iter();
         rounds.map(move |round| round.get(side.name())?.get(name).copied())
     }
 
-    /// The median of a figure over the rounds that have it.
+    /// Returns the median of a figure over the rounds that have it.
     pub(super) fn median(&self, side: Side, name: &str) -> Option<f64> {
         median(self.of(side, name).flatten().collect())
     }
 
-    /// The median of how many times another figure this one is, over the rounds that have both.
+    /// Returns the median of the ratio `one / other` over the rounds that have both figures.
     pub(super) fn ratio(&self, one: (Side, &str), other: (Side, &str)) -> Option<f64> {
         let pairs = self.of(one.0, one.1).zip(self.of(other.0, other.1));
         median(
@@ -73,11 +73,11 @@ impl Rounds {
         )
     }
 
-    /// Lines of the medians of figures, by the numbers in the place of `{}` in their names; without those
-    /// that nobody measured.
+    /// Returns chart lines of medians, each for a label, a server and a pattern of figure names. The
+    /// number that `{}` stands for in a name is the x coordinate. Leaves out lines without points.
     pub(super) fn lines<'a>(
         &self,
-        wanted: impl IntoIterator<Item = (&'a str, Side, &'a str)>,
+        lines: impl IntoIterator<Item = (&'a str, Side, &'a str)>,
     ) -> Vec<Line> {
         let line = |(label, side, pattern): (&str, Side, &str)| {
             let point = |number: u64| {
@@ -90,11 +90,11 @@ impl Rounds {
                 points: numbers.filter_map(point).collect(),
             }
         };
-        let lines = wanted.into_iter().map(line);
+        let lines = lines.into_iter().map(line);
         lines.filter(|line| !line.points.is_empty()).collect()
     }
 
-    /// Which numbers stand in the place of `{}` in the names of figures, smallest first.
+    /// Returns the numbers that `{}` stands for in the names of figures, in ascending order.
     pub(super) fn numbers_in(&self, pattern: &str) -> Vec<u64> {
         let Some((before, after)) = pattern.split_once("{}") else {
             return Vec::new();
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_compared_within_rounds_that_have_both() {
+    fn ratios_use_only_rounds_with_both_figures() {
         use Side::{LlamaCpp, Stemma};
         let rounds = Rounds {
             all: vec![

@@ -1,4 +1,4 @@
-//! Where the reports of servers beside each other go, and what all of them say.
+//! The measurement of several servers in rounds, and the files of its report.
 
 use std::path::PathBuf;
 
@@ -7,20 +7,20 @@ use anyhow::{Context as _, Result};
 use super::{
     chart::Chart,
     figures::Figures,
-    report::number,
+    report::{number, write_to},
     rounds::{Round, Rounds},
     servers::{ServerArgs, Servers, Side},
-    write_to,
 };
 use crate::{folder, process::say, project::Project};
 
-/// What is made of rounds.
+/// Functions that turn rounds into Markdown and into a chart.
 pub(super) type Views = (fn(&Rounds) -> String, fn(&Rounds) -> Chart<'static>);
 
-/// The files of one report.
+/// The files of one report: `NAME.md`, `NAME.json` and `NAME.svg`.
 pub(super) struct Output {
     folder: PathBuf,
     name: &'static str,
+    /// True if the run adds rounds to the last report.
     adds: bool,
 }
 
@@ -34,7 +34,7 @@ impl Output {
         }
     }
 
-    /// The rounds to add to.
+    /// Returns the rounds to add to: those of the last report, or none.
     pub(super) fn begin(&self, servers: &Servers) -> Result<Rounds> {
         folder::create(&self.folder)?;
         let mut rounds = match self.adds {
@@ -45,8 +45,8 @@ impl Output {
         Ok(rounds)
     }
 
-    /// Lets the sides take turns. What there is is written after each, so that a long run that is broken
-    /// off was not for nothing.
+    /// Measures the servers in turn. Writes the report after each, so that an interrupted run keeps its
+    /// results.
     pub(super) fn measure(
         &self,
         servers: &Servers,
@@ -84,45 +84,7 @@ impl Output {
     }
 }
 
-/// A table in Markdown.
-pub(super) fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let mut text = format!("| {} |\n|{}\n", head.join(" | "), "---|".repeat(head.len()));
-    for row in rows {
-        text += &format!("| {} |\n", row.join(" | "));
-    }
-    text
-}
-
-/// What is wanted of a figure, and whether it is so.
-pub(super) fn wanted(what: String, value: Option<f64>, wanted: (Bound, f64)) -> Vec<String> {
-    let (bound, limit) = wanted;
-    let (words, holds) = match bound {
-        Bound::AtMost => ("at most", value.map(|value| value <= limit)),
-        Bound::AtLeast => ("at least", value.map(|value| value >= limit)),
-    };
-    let verdict = match holds {
-        Some(true) => "yes",
-        Some(false) => "no",
-        None => "–",
-    };
-    let figure = match value {
-        Some(value) if value < 0.1 => format!("{value:.3}"),
-        value => number(value),
-    };
-    vec![what, figure, format!("{words} {limit}"), verdict.to_owned()]
-}
-
-/// The head of a table of what is wanted.
-pub(super) const WANTED: [&str; 4] = ["", "", "wanted", "reached"];
-
-/// Which side of a limit is wanted.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Bound {
-    AtMost,
-    AtLeast,
-}
-
-/// A figure of each side, in their order.
+/// Returns the median of a figure for each server, in the order of [`Side::ALL`].
 pub(super) fn medians(rounds: &Rounds, name: &str) -> [String; 3] {
     Side::ALL.map(|side| number(rounds.median(side, name)))
 }

@@ -1,5 +1,5 @@
-//! `cargo xtask bench soak`: chains, cancels, deletions and `kill -9`, again and again, while memory,
-//! files and disk are looked at.
+//! `cargo xtask bench soak`: clients run conversations, disconnect and delete responses while the server
+//! is killed repeatedly. Samples the server's memory, open files and disk usage.
 
 use std::{
     fs,
@@ -17,89 +17,82 @@ use clap::Args;
 
 use super::{
     client::Client,
+    conversation::{Passages, turn},
+    server::Server,
     server_report::Output,
-    servers::{Server, ServerArgs, Servers},
-    soak_report::{self, Sample},
-    talk::{Passages, turn},
+    servers::{ServerArgs, Servers},
+    soak_report::{Counts, Sample, SoakReport},
 };
 use crate::{process::say, project::Project};
 
-/// How long, and how much of it.
+/// Arguments of `bench soak`.
 #[derive(Debug, Args)]
 pub(crate) struct SoakArgs {
     #[command(flatten)]
     servers: ServerArgs,
-    /// How long, in minutes.
+    /// Duration, in minutes.
     #[arg(long, default_value_t = 30.0)]
     minutes: f64,
-    /// Clients at once.
+    /// Concurrent clients.
     #[arg(long, default_value_t = 6)]
     clients: u64,
     /// Seconds from one `kill -9` to the next.
     #[arg(long, default_value_t = 300)]
     restart_every: u64,
-    /// Stored responses that the server is to keep.
-    #[arg(long, default_value_t = 200)]
-    kept: u64,
-    /// Seconds between two looks at the process.
+    /// Stored responses that the server keeps.
+    #[arg(long = "kept", default_value_t = 200)]
+    stored_max: u64,
+    /// Seconds between two samples of the process.
     #[arg(long, default_value_t = 5)]
     sample_every: u64,
 }
 
-/// What clients share.
+/// State that the clients share.
 struct Shared {
-    /// The server of the moment; writing waits until a restart is over.
+    /// Client of the running server. A restart holds the write lock.
     client: RwLock<Client>,
-    /// Restarts begun and ended, one each: a request over which this changes may fail.
+    /// Incremented at the start and at the end of each restart. A request during which the value changes
+    /// may fail.
     restarts: AtomicU64,
-    ends: AtomicBool,
+    /// True if the clients are to end.
+    ended: AtomicBool,
     counts: Counts,
 }
 
-/// What became of requests.
-#[derive(Debug, Default)]
-pub(super) struct Counts {
-    pub(super) turns: AtomicU64,
-    pub(super) cancelled: AtomicU64,
-    pub(super) deleted: AtomicU64,
-    /// Broken off by a restart.
-    pub(super) killed: AtomicU64,
-    pub(super) errors: AtomicU64,
-}
-
-/// Turns of a conversation before another one begins.
+/// Turns of a conversation.
 const CHAIN_TURNS: u64 = 8;
 
-/// Soaks and writes `docs/benchmarks/soak.md`, `soak.json` and `soak.svg`; errors of requests fail it.
+/// Runs the soak test and writes `docs/benchmarks/soak.md`, `soak.json` and `soak.svg`. A failed request is
+/// an error.
 pub(crate) fn soak(project: &Project, args: &SoakArgs) -> Result<()> {
-    let servers = Servers::prepare_ours(project, &args.servers)?;
+    let servers = Servers::prepare_stemma(project, &args.servers)?;
     let output = Output::new(project, &args.servers, "soak");
-    servers.forget()?;
+    servers.clear()?;
     let mut server = start(&servers, args)?;
     let shared = Arc::new(Shared {
         client: RwLock::new(server.client.clone()),
         restarts: AtomicU64::new(0),
-        ends: AtomicBool::new(false),
+        ended: AtomicBool::new(false),
         counts: Counts::default(),
     });
     let client = |nth: u64| {
         let shared = Arc::clone(&shared);
-        thread::spawn(move || shared.talk(nth))
+        thread::spawn(move || shared.run_client(nth))
     };
     let clients: Vec<_> = (0..args.clients).map(client).collect();
-    let samples = watch(&servers, args, &mut server, &shared);
-    shared.ends.store(true, Relaxed);
+    let samples = sample_and_restart(&servers, args, &mut server, &shared);
+    shared.ended.store(true, Relaxed);
     for client in clients {
         client.join().map_err(|_| anyhow!("a client panicked"))?;
     }
     let samples = samples?;
     let rounds = output.begin(&servers)?;
-    let report = soak_report::Report {
+    let report = SoakReport {
         setting: rounds.setting(),
         samples: &samples,
         restarts: shared.restarts.load(Relaxed) / 2,
         counts: &shared.counts,
-        kept: args.kept,
+        stored_max: args.stored_max,
     };
     output.write(&report.markdown(), &report.json())?;
     output.draw(&report.chart())?;
@@ -110,14 +103,18 @@ pub(crate) fn soak(project: &Project, args: &SoakArgs) -> Result<()> {
 }
 
 fn start(servers: &Servers, args: &SoakArgs) -> Result<Server> {
-    let kept = format!("--responses-store-max-entries={}", args.kept);
-    // Small enough to be full soon, or else growth within the bounds would look like a leak.
-    let flags = [&kept, "--unstored-retention=30", "--kv-bytes=268435456"];
-    servers.ours(&flags, &servers.sessions())
+    let stored_max = format!("--responses-store-max-entries={}", args.stored_max);
+    // The limits are small, so that they are reached soon: growth within them would look like a leak.
+    let flags = [
+        &stored_max,
+        "--unstored-retention=30",
+        "--kv-bytes=268435456",
+    ];
+    servers.stemma(&flags, &servers.sessions())
 }
 
-/// Looks at the server and restarts it, until the time is over.
-fn watch(
+/// Samples the server and restarts it repeatedly, until the time is over.
+fn sample_and_restart(
     servers: &Servers,
     args: &SoakArgs,
     server: &mut Server,
@@ -131,7 +128,7 @@ fn watch(
         thread::sleep(Duration::from_secs(args.sample_every));
         samples.push(Sample {
             minute: begin.elapsed().as_secs_f64() / 60.0,
-            ..look(server, &servers.sessions())?
+            ..sample(server, &servers.sessions())?
         });
         if Instant::now() >= restart && Instant::now() < end {
             say(&format!(
@@ -153,13 +150,13 @@ fn watch(
     Ok(samples)
 }
 
-/// Memory, files and disk of the moment.
-fn look(server: &Server, sessions: &Path) -> Result<Sample> {
+/// Samples memory, open files and disk usage.
+fn sample(server: &Server, sessions: &Path) -> Result<Sample> {
     let process = format!("/proc/{}", server.id());
     let status = fs::read_to_string(format!("{process}/status"))?;
     let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kib = resident.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
-    let kib: f64 = kib.context("the system does not tell the resident memory")?;
+    let kib: f64 = kib.context("/proc has no VmRSS")?;
     Ok(Sample {
         minute: 0.0,
         resident_mib: kib / 1024.0,
@@ -168,7 +165,7 @@ fn look(server: &Server, sessions: &Path) -> Result<Sample> {
     })
 }
 
-/// Bytes of all files of a folder that are there long enough to be looked at.
+/// Returns the bytes of all files of a folder. Skips files that are deleted meanwhile.
 fn bytes_in(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let size = |entry: fs::DirEntry| match entry.metadata() {
@@ -180,36 +177,37 @@ fn bytes_in(folder: &Path) -> u64 {
 }
 
 impl Shared {
-    /// One client: chain after chain. Every seventh answer is hung up on, every fifth chain deleted.
-    fn talk(&self, nth: u64) {
+    /// Runs one client: chain after chain. Disconnects from every seventh response, and deletes every fifth
+    /// chain.
+    fn run_client(&self, nth: u64) {
         let mut passages = Passages::from(nth as usize);
         for chain in 0.. {
-            let mut told: Vec<String> = Vec::new();
+            let mut stored: Vec<String> = Vec::new();
             for step in 0..CHAIN_TURNS {
-                if self.ends.load(Relaxed) {
+                if self.ended.load(Relaxed) {
                     return;
                 }
                 let text = format!(
                     "{} {nth}.{chain}.{step}",
                     passages.next(20 + 10 * (step % 3))
                 );
-                let body = turn(told.last().map(String::as_str), &text, 24);
-                let hangs_up = (nth + 3 * chain + step) % 7 == 6;
-                let answer = self.ask(|client| match hangs_up {
-                    true => client.response_begun(&body, 2),
+                let body = turn(stored.last().map(String::as_str), &text, 24);
+                let cancels = (nth + 3 * chain + step) % 7 == 6;
+                let response = self.ask(|client| match cancels {
+                    true => client.response_cancelled(&body, 2),
                     false => client.response(&body),
                 });
-                match answer {
-                    Some(_) if hangs_up => _ = self.counts.cancelled.fetch_add(1, Relaxed),
-                    Some(answer) => {
+                match response {
+                    Some(_) if cancels => _ = self.counts.cancelled.fetch_add(1, Relaxed),
+                    Some(response) => {
                         self.counts.turns.fetch_add(1, Relaxed);
-                        told.push(answer.id);
+                        stored.push(response.id);
                     }
                     None => {}
                 }
             }
             if chain % 5 == 0 {
-                for id in told {
+                for id in stored {
                     if self.ask(|client| client.delete(&id)).is_some() {
                         self.counts.deleted.fetch_add(1, Relaxed);
                     }
@@ -218,7 +216,7 @@ impl Shared {
         }
     }
 
-    /// Asks the server of the moment. What fails while no restart comes between is an error.
+    /// Sends a request to the running server. Counts a failure as an error unless a restart explains it.
     fn ask<T>(&self, ask: impl Fn(&Client) -> Result<T>) -> Option<T> {
         let (client, before) = {
             let client = self.client.read().ok()?;

@@ -1,55 +1,64 @@
-//! The report of `bench soak`.
+//! The report of `bench soak`, as Markdown and as JSON.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use serde_json::json;
 
 use super::{
     chart::{Chart, Line},
-    report::number,
-    server_report::table,
-    soak::Counts,
+    report::{number, table},
 };
 
-/// The server's process and folder at one moment.
+/// The server's process and its session log at one time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Sample {
     pub(super) minute: f64,
     pub(super) resident_mib: f64,
     /// Open file descriptors, connections included.
     pub(super) files: f64,
-    /// Files of the session log's folder.
+    /// Size of the session log's folder.
     pub(super) disk_mib: f64,
 }
 
-/// What there is to say.
+/// Requests by outcome.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    pub(super) turns: AtomicU64,
+    pub(super) cancelled: AtomicU64,
+    pub(super) deleted: AtomicU64,
+    /// Requests that a restart interrupted.
+    pub(super) killed: AtomicU64,
+    pub(super) errors: AtomicU64,
+}
+
+/// Measurements of `bench soak`.
 #[derive(Debug)]
-pub(super) struct Report<'a> {
+pub(super) struct SoakReport<'a> {
     pub(super) setting: String,
     pub(super) samples: &'a [Sample],
     pub(super) restarts: u64,
     pub(super) counts: &'a Counts,
-    /// Stored responses that the server kept.
-    pub(super) kept: u64,
+    /// Stored responses that the server kept at most.
+    pub(super) stored_max: u64,
 }
 
-/// A figure that is looked at, and how it is called.
-type Look = (&'static str, fn(&Sample) -> f64);
+/// A figure of samples: its label and its value.
+type SampleFigure = (&'static str, fn(&Sample) -> f64);
 
-const LOOKS: [Look; 3] = [
+const FIGURES: [SampleFigure; 3] = [
     ("resident memory, MiB", |sample| sample.resident_mib),
     ("open files", |sample| sample.files),
     ("disk, MiB", |sample| sample.disk_mib),
 ];
 
-/// How much the largest of the last third may exceed that of the middle third.
+/// Limit of the ratio of the last third's largest value to the middle third's, for a plateau.
 const PLATEAU: f64 = 1.1;
 
-impl Report<'_> {
-    /// Tables in Markdown.
+impl SoakReport<'_> {
+    /// Returns the report as Markdown.
     pub(super) fn markdown(&self) -> String {
         let minutes = self.samples.last().map_or(0.0, |sample| sample.minute);
-        let rows = LOOKS.iter().map(|&(label, of)| {
+        let rows = FIGURES.iter().map(|&(label, of)| {
             let [first, middle, last] = self.thirds(of);
             let plateau = match middle.zip(last) {
                 Some((middle, last)) if last <= middle * PLATEAU => "yes",
@@ -63,30 +72,30 @@ impl Report<'_> {
             row
         });
         let head = [
-            "largest of",
+            "largest value of",
             "first third",
             "middle third",
             "last third",
             "plateau",
         ];
-        let looks = table(&head, rows);
+        let figures = table(&head, rows);
         let counts = self
             .counted()
             .map(|(label, count)| vec![label.to_owned(), count.to_string()]);
         format!(
-            "# Chains, cancels and `kill -9` for a while\n\n\
-             Written by `cargo xtask bench soak`: {minutes:.0} minutes of clients that hold conversations, hang up \
-             on some answers and delete some conversations, while the server is killed with `kill -9` and \
-             started again. It keeps {} stored responses and 256 MiB of key/value memory, so that what grows \
-             beyond that would be a leak. {} A plateau is a last third that exceeds the middle third by a \
-             tenth at most.\n\n{looks}\n{}\n![Memory, files and disk](soak.svg)\n",
-            self.kept,
+            "# Soak test with disconnects, deletions and `kill -9`\n\n\
+             Written by `cargo xtask bench soak`: {minutes:.0} minutes of clients that run conversations, \
+             disconnect from some responses and delete some conversations. Meanwhile the server is killed with \
+             `kill -9` and started again. It keeps {} stored responses and 256 MiB of KV cache, so growth \
+             beyond that would be a leak. {} At a plateau, the last third exceeds the middle third by a tenth \
+             at most.\n\n{figures}\n{}\n![Memory, files and disk](soak.svg)\n",
+            self.stored_max,
             self.setting,
             table(&["", ""], counts),
         )
     }
 
-    /// The largest of each third of the time.
+    /// Returns the largest value in each third of the time.
     fn thirds(&self, of: fn(&Sample) -> f64) -> [Option<f64>; 3] {
         let len = self.samples.len();
         [0, 1, 2].map(|third| {
@@ -110,7 +119,7 @@ impl Report<'_> {
         ]
     }
 
-    /// Every sample.
+    /// Returns every sample as JSON.
     pub(super) fn json(&self) -> String {
         let sample = |sample: &Sample| {
             json!({
@@ -129,9 +138,9 @@ impl Report<'_> {
         format!("{report:#}\n")
     }
 
-    /// All looks over time.
+    /// Returns the chart of all figures over time.
     pub(super) fn chart(&self) -> Chart<'static> {
-        let line = |&(label, of): &Look| Line {
+        let line = |&(label, of): &SampleFigure| Line {
             label: label.to_owned(),
             points: self
                 .samples
@@ -143,7 +152,7 @@ impl Report<'_> {
             title: "Memory, files and disk under chains, cancels and kill -9",
             x: "minutes",
             y: "MiB, files",
-            lines: LOOKS.iter().map(line).collect(),
+            lines: FIGURES.iter().map(line).collect(),
             logarithmic: true,
         }
     }
@@ -162,12 +171,12 @@ mod tests {
             disk_mib,
         };
         let samples = [sample(1, 5.0), sample(2, 9.0), sample(3, 12.0)];
-        let report = Report {
+        let report = SoakReport {
             setting: String::new(),
             samples: &samples,
             restarts: 2,
             counts: &Counts::default(),
-            kept: 200,
+            stored_max: 200,
         };
         let text = report.markdown();
         for line in [

@@ -6,8 +6,8 @@ use anyhow::{Context, Result};
 
 use crate::{folder::files, process};
 
-/// What half.h of mlx-c should say on every platform: it knows 16-bit floats on ARM only, where it
-/// wants headers of the compiler that libclang cannot read.
+/// A replacement for half.h of mlx-c. The original knows 16-bit floats on ARM only, where it needs
+/// headers of the compiler that libclang cannot read.
 const HALF_TYPES: &str = "\
 #define MLX_HALF_H
 #define HAS_FLOAT16

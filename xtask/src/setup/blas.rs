@@ -1,7 +1,7 @@
-//! OpenBLAS in the place of the reference BLAS and LAPACK that MLX's wheels ship.
+//! OpenBLAS in place of the reference BLAS and LAPACK that MLX's wheels ship.
 //!
 //! The reference BLAS multiplies matrices some fifty times slower. OpenBLAS from PyPI has all its
-//! symbols under a prefix, so a small library of jumps under the plain names, and under the file
+//! symbols under a prefix. So a small library of jumps under the plain names, and under the file
 //! names that MLX's library asks for, leads from one to the other.
 
 use std::{
@@ -25,7 +25,7 @@ const PREFIX: &str = "scipy_";
 /// Left in `.mlx/` while the reference BLAS is still there, for the next set-up to try again.
 const REFERENCE_MARK: &str = "reference-blas";
 
-/// Whether an earlier set-up of `home` had to go on with the reference BLAS.
+/// True if an earlier set-up of `home` had to go on with the reference BLAS.
 pub(super) fn is_reference(home: &Path) -> bool {
     home.join(REFERENCE_MARK).exists()
 }

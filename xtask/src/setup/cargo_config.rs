@@ -1,4 +1,4 @@
-//! `.cargo/mlx.toml`: what stands in for the build script of `mlx-sys`.
+//! `.cargo/mlx.toml`, which replaces the build script of `mlx-sys`.
 
 use std::{fs, path::Path};
 
@@ -6,23 +6,29 @@ use anyhow::{Context, Result};
 
 use crate::project::Project;
 
-/// Writes the file, unless it says the same already: Cargo rebuilds by what changes in it.
+/// Writes the file, unless its content is the same already: Cargo rebuilds when the file changes.
 pub(super) fn write(project: &Project, home: &Path) -> Result<()> {
     let path = project.root().join(".cargo/mlx.toml");
-    let wanted = text(std::env::consts::ARCH, home)?;
-    if fs::read_to_string(&path).is_ok_and(|have| have == wanted) {
+    let config = text(std::env::consts::ARCH, home)?;
+    if fs::read_to_string(&path).is_ok_and(|written| written == config) {
         return Ok(());
     }
-    fs::write(&path, wanted).with_context(|| format!("cannot write {}", path.display()))
+    fs::write(&path, config).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Cargo takes this for a crate with `links = "mlx"` instead of running its build script (The
-/// Cargo Book, "Overriding build scripts"); `mlx-sys` includes `bindings.rs` from `OUT_DIR`.
+/// Returns the content of the file. Cargo uses it for the crate with `links = "mlx"` instead of running
+/// the crate's build script (The Cargo Book, "Overriding build scripts"). `mlx-sys` includes
+/// `bindings.rs` from `OUT_DIR`.
 fn text(architecture: &str, home: &Path) -> Result<String> {
     let home = home
         .to_str()
         .filter(|path| !path.contains(['\'', '\n']))
-        .with_context(|| format!("Cargo cannot be told of a path like {}", home.display()))?;
+        .with_context(|| {
+            format!(
+                "the Cargo configuration cannot hold the path {}",
+                home.display()
+            )
+        })?;
     Ok(format!(
         "\
 # Written by `cargo xtask setup`.

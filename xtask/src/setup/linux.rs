@@ -1,4 +1,4 @@
-//! The set-up on Linux, from wheels and from sources that Cargo has.
+//! The set-up on Linux: MLX from wheels, and mlx-c from the sources in `mlx-sys`.
 
 use std::{
     fs::{self, File},
@@ -16,8 +16,8 @@ use crate::{
     python,
 };
 
-/// Makes `.mlx/` and `.cargo/mlx.toml`. The folder appears complete or not at all, so that an
-/// interrupted set-up starts again, and two at once wait for each other.
+/// Creates `.mlx/` and `.cargo/mlx.toml`. The folder appears only when it is complete, so an interrupted
+/// set-up starts again. A lock file serialises concurrent set-ups.
 pub(super) fn run(project: &Project, backend: Option<Backend>) -> Result<()> {
     if !cfg!(target_env = "gnu") {
         bail!("MLX's Linux builds need glibc: use a Rust toolchain for *-unknown-linux-gnu");
@@ -27,11 +27,11 @@ pub(super) fn run(project: &Project, backend: Option<Backend>) -> Result<()> {
     let backend = backend
         .or_else(|| stamp::backend(&home))
         .unwrap_or(Backend::Cpu);
-    let wanted = stamp::wanted(project, backend)?;
-    if stamp::read(&home).is_none_or(|have| have != wanted) {
+    let stamp = stamp::current(project, backend)?;
+    if stamp::read(&home).is_none_or(|earlier| earlier != stamp) {
         let work = project.state()?.join("mlx");
         build(project, backend, &work)?;
-        stamp::write(&work, &wanted)?;
+        stamp::write(&work, &stamp)?;
         adopt(&work, &home)?;
         say("MLX is ready");
     } else if blas::is_reference(&home) {
@@ -70,7 +70,7 @@ fn build(project: &Project, backend: Backend, work: &Path) -> Result<()> {
     folder::remove(&downloads)
 }
 
-/// Loads MLX with every symbol resolved, so that what this machine lacks shows here, by name.
+/// Loads MLX with every symbol resolved, so that an error names what this machine lacks.
 fn check_loading(site: &Path) -> Result<()> {
     let load = "import ctypes, os, sys; ctypes.CDLL(sys.argv[1], os.RTLD_NOW)";
     process::output(
@@ -78,7 +78,7 @@ fn check_loading(site: &Path) -> Result<()> {
             .args(["-c", load])
             .arg(site.join("mlx/lib/libmlx.so")),
     )
-    .context("MLX's library does not load here (a CUDA build needs NVIDIA's driver)")
+    .context("MLX's library does not load (a CUDA build needs NVIDIA's driver)")
     .map(drop)
 }
 
@@ -89,7 +89,7 @@ fn lock(path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// Puts the finished folder in the place of an earlier one.
+/// Replaces an earlier `home` by the finished folder.
 fn adopt(work: &Path, home: &Path) -> Result<()> {
     let old = work.with_extension("old");
     folder::remove(&old)?;

@@ -1,4 +1,4 @@
-//! The set-up on macOS: a look at what the build of `mlx-sys` will need.
+//! The set-up on macOS: a check of the tools that the build of `mlx-sys` needs.
 
 use std::process::Command;
 
@@ -6,7 +6,8 @@ use anyhow::{Context, Result};
 
 use crate::process;
 
-/// Checks for Apple's compilers, the Metal compiler and CMake; an error says what to type.
+/// Checks for Apple's compilers, the Metal compiler and CMake. An error has the command that installs the
+/// tool.
 pub(super) fn check() -> Result<()> {
     let works = |program: &str, args: &[&str]| process::output(Command::new(program).args(args));
     works("xcode-select", &["-p"])

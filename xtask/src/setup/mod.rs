@@ -1,8 +1,8 @@
-//! `cargo xtask setup`: MLX made ready, so that plain Cargo commands work afterwards.
+//! `cargo xtask setup`: prepares MLX, so that plain Cargo commands work afterwards.
 //!
-//! On macOS the crate `mlx-sys` builds MLX itself. On Linux it cannot; there the set-up takes the
-//! libraries that MLX's project publishes on PyPI, builds mlx-c against them, and writes a Cargo
-//! configuration that stands in for the build script of `mlx-sys`.
+//! On macOS the crate `mlx-sys` builds MLX itself. On Linux it cannot. There the set-up downloads
+//! the libraries that MLX's project publishes on PyPI and builds mlx-c against them. It writes a
+//! Cargo configuration that replaces the build script of `mlx-sys`.
 
 pub(crate) mod bindings;
 mod blas;
@@ -19,10 +19,10 @@ use clap::ValueEnum;
 
 use crate::project::Project;
 
-/// Which of MLX's Linux builds to take.
+/// An MLX build for Linux.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Backend {
-    /// Runs everywhere.
+    /// For the CPU only.
     Cpu,
     /// For NVIDIA's GPUs, with CUDA 12.
     #[value(name = "cuda-12")]
@@ -33,7 +33,7 @@ pub(crate) enum Backend {
 }
 
 impl Backend {
-    /// The name as it is typed.
+    /// Returns the name on the command line.
     fn name(self) -> &'static str {
         match self {
             Self::Cpu => "cpu",
@@ -43,7 +43,7 @@ impl Backend {
     }
 }
 
-/// Makes MLX ready, or finds that it is. Without a choice of the backend an earlier one stays.
+/// Prepares MLX, unless it is ready. Without a backend, keeps that of the earlier set-up.
 pub(crate) fn run(project: &Project, backend: Option<Backend>) -> Result<()> {
     match std::env::consts::OS {
         "linux" => linux::run(project, backend),

@@ -1,4 +1,5 @@
-//! The note inside `.mlx/` of what it was made from: equal notes mean that nothing is to do.
+//! The stamp file in `.mlx/`: a hash of everything that the folder was built from. The set-up is skipped
+//! if the stamp is current.
 
 use std::{fs, path::Path};
 
@@ -9,7 +10,7 @@ use sha2::{Digest, Sha256};
 use super::Backend;
 use crate::project::Project;
 
-/// Everything in this crate that decides what `.mlx/` holds.
+/// Files of this crate that determine the content of `.mlx/`.
 const INGREDIENTS: [&str; 11] = [
     include_str!("bindings.rs"),
     include_str!("blas.rs"),
@@ -26,8 +27,8 @@ const INGREDIENTS: [&str; 11] = [
 
 const FILE: &str = "stamp";
 
-/// The note that a finished set-up of now would leave.
-pub(super) fn wanted(project: &Project, backend: Backend) -> Result<String> {
+/// Returns the stamp of a set-up with the current sources.
+pub(super) fn current(project: &Project, backend: Backend) -> Result<String> {
     let mut hash = Sha256::new();
     for ingredient in INGREDIENTS {
         hash.update(ingredient);
@@ -41,23 +42,23 @@ pub(super) fn wanted(project: &Project, backend: Backend) -> Result<String> {
     Ok(format!("{}\n{hash}\n{mlx_sys}\n", backend.name()))
 }
 
-/// The note in `home`, if there is one.
+/// Reads the stamp of `home`; `None` if the file is missing.
 pub(super) fn read(home: &Path) -> Option<String> {
     fs::read_to_string(home.join(FILE)).ok()
 }
 
-/// The backend that `home` was made with.
+/// Returns the backend that `home` was built with; `None` if there is no stamp.
 pub(super) fn backend(home: &Path) -> Option<Backend> {
     Backend::from_str(read(home)?.lines().next()?, false).ok()
 }
 
-/// Leaves the note in `home`.
+/// Writes the stamp of `home`.
 pub(super) fn write(home: &Path, stamp: &str) -> Result<()> {
     let path = home.join(FILE);
     fs::write(&path, stamp).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Version and checksum of `mlx-sys`, as Cargo.lock lists them.
+/// Returns version and checksum of `mlx-sys` from Cargo.lock.
 fn locked_mlx_sys(lock: &Path) -> Result<String> {
     let text =
         fs::read_to_string(lock).with_context(|| format!("cannot read {}", lock.display()))?;

@@ -1,4 +1,4 @@
-//! Wheels from PyPI, or from wherever the user's pip is set to look.
+//! Wheels from PyPI, or from the index that the user's pip is configured for.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,8 @@ use crate::{
     python,
 };
 
-/// Unpacks MLX into `site`, and for CUDA NVIDIA's libraries beside it, where MLX looks for them.
+/// Unpacks MLX into `site`. A CUDA build also gets NVIDIA's libraries, in the folder where MLX loads them
+/// from.
 pub(super) fn mlx(
     project: &Project,
     backend: Backend,
@@ -24,8 +25,8 @@ pub(super) fn mlx(
         format!("cannot get {name}, which needs Linux with glibc 2.35 or newer, as in Debian 12")
     })?;
     if backend != Backend::Cpu {
-        // NVIDIA's packages are hundreds of megabytes each and named by the wheel itself, without
-        // hashes; the index vouches for them.
+        // The wheel's metadata names NVIDIA's packages without hashes, so their integrity depends on the
+        // index. Each package has hundreds of megabytes.
         process::run(
             python::pip()?
                 .args(["download", "--only-binary=:all:", "--dest"])
@@ -36,7 +37,7 @@ pub(super) fn mlx(
     unpack_all(downloads, site)
 }
 
-/// Fetches libclang and gives the folder of its library.
+/// Downloads libclang and returns the folder of its library.
 pub(super) fn libclang(project: &Project, downloads: &Path) -> Result<PathBuf> {
     let wheel = unpacked(project, "libclang", downloads)?;
     files(&wheel, "data")?
@@ -46,7 +47,7 @@ pub(super) fn libclang(project: &Project, downloads: &Path) -> Result<PathBuf> {
         .context("the wheel libclang holds no library")
 }
 
-/// Fetches OpenBLAS and gives its shared library, whose symbols carry the prefix `scipy_`.
+/// Downloads OpenBLAS and returns the path of its shared library. Its symbols have the prefix `scipy_`.
 pub(super) fn openblas(project: &Project, downloads: &Path) -> Result<PathBuf> {
     Ok(unpacked(project, "openblas", downloads)?.join("scipy_openblas32/lib/libscipy_openblas.so"))
 }
@@ -58,7 +59,7 @@ fn unpacked(project: &Project, name: &str, downloads: &Path) -> Result<PathBuf> 
     Ok(folder)
 }
 
-/// Downloads the wheel that `xtask/wheels/NAME.txt` pins; pip checks its hash.
+/// Downloads the wheel that `xtask/wheels/NAME.txt` pins. pip checks its hash.
 fn download(project: &Project, name: &str, downloads: &Path) -> Result<()> {
     folder::create(downloads)?;
     let pins = project

@@ -25,14 +25,14 @@ use crate::{
 /// Counts changes of this format. Files of another one are passed over.
 const VERSION: &str = "1";
 
-/// What a file says of itself.
+/// The metadata of a snapshot file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) id: SnapshotId,
     /// Holds the tokens before `tokens`.
     pub(crate) base: Option<SnapshotId>,
     pub(crate) realm: Namespace,
-    /// Which tokens of a sequence it holds.
+    /// The tokens of the sequence that the file holds.
     pub(crate) tokens: Range<usize>,
     /// See [`Rolling`](super::hash::Rolling), of all tokens up to the last.
     pub(crate) rolling: u64,
@@ -47,7 +47,7 @@ pub(crate) struct Header {
 pub(crate) struct PieceAt {
     /// Tokens of the sequence.
     pub(crate) tokens: Range<usize>,
-    /// Where its bytes are, after the header.
+    /// The byte range of the chunk, after the header.
     pub(crate) bytes: Range<u64>,
 }
 
@@ -81,7 +81,7 @@ impl Header {
         4 * (1 + self.pieces().count() as u64)
     }
 
-    /// What stands before the pieces.
+    /// Encodes the bytes before the first chunk.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut header = Map::new();
         header.insert("__metadata__".to_owned(), self.metadata());

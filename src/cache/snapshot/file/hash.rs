@@ -1,11 +1,11 @@
-//! What tells one prefix of tokens from another: a small number to find it by, a hash to be sure.
+//! Hashes of token prefixes: a 64-bit rolling hash to find one, SHA-256 to be sure.
 
 use sha2::{Digest as _, Sha256};
 
 use crate::{cache::CacheScope, id::TokenId};
 
-/// Whose tokens they are: a model's, as a digest of all that its keys and values depend on, and
-/// within it a scope's.
+/// The namespace of tokens: a digest of all that a model's keys and values depend on, and a cache
+/// scope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Namespace {
     pub(crate) model: [u8; 32],

@@ -32,13 +32,13 @@ pub(crate) struct ChainLink {
 /// Keys and values of the next tokens, checked.
 #[derive(Debug)]
 pub struct KvChunk {
-    /// How many.
+    /// Number of tokens.
     pub tokens: usize,
-    /// As [`KvMemory::thaw`](crate::model::exec::KvMemory::thaw) takes them.
+    /// Bytes in the format of [`KvCache::import`](crate::model::exec::KvCache::import).
     pub bytes: Vec<u8>,
 }
 
-/// What finding and opening one file takes, about.
+/// Estimated time to find and open one file.
 const FILE_TIME: Duration = Duration::from_micros(200);
 
 impl RestorePlan {
@@ -67,14 +67,14 @@ impl RestorePlan {
         self.parts.last().map_or(0, |part| part.end)
     }
 
-    /// Whether there is nothing.
+    /// True if there is nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether reading what is beyond the first `known` tokens takes less time than computing it, at
-    /// so much time for each token, if that is known. Before anything was measured, it does.
+    /// True if restoring the tokens beyond the first `known` takes less time than prefilling them.
+    /// `compute` is the prefill time of one token. True if nothing was measured yet.
     #[must_use]
     pub fn pays(&self, known: usize, compute: Option<Duration>) -> bool {
         let gain = self.len().saturating_sub(known);
@@ -100,9 +100,9 @@ impl RestorePlan {
         pays
     }
 
-    /// Begins to read what is beyond the first `known` tokens of `prompt`, on another thread, which calls
-    /// `wake` after each piece and at the end, when the channel closes: there are fewer tokens then
-    /// than promised if a file turns out to be damaged. `None` if more is being read than may be.
+    /// Starts restoring the tokens of `prompt` beyond the first `known`, on another thread. The
+    /// thread calls `wake` after each chunk and at the end, when it closes the channel. A damaged
+    /// file ends the chunks early. `None` if too many bytes are already in flight.
     #[must_use]
     pub fn start(
         self,

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{id::TokenId, limits, model::exec::KvLayout};
 
-/// How many prefixes are read at once.
+/// Number of prefixes that are restored at once.
 const THREADS: usize = 2;
 
 /// A prefix to read.
@@ -38,9 +38,9 @@ pub(crate) struct RestoreJob {
     pub(crate) wake: Box<dyn Fn() + Send>,
 }
 
-/// What stops a read.
+/// The reason why a restore stops.
 enum Stop {
-    /// Nobody waits for it any more.
+    /// The receiver was dropped.
     Gone,
     /// A file cannot be used, for this reason.
     Unusable(String),
@@ -101,12 +101,12 @@ fn run(shared: &Shared, read: RestoreJob) {
     wake();
 }
 
-/// What was read so far.
+/// Progress of one restore.
 #[derive(Default)]
 struct Progress {
     tokens: usize,
     bytes: u64,
-    /// Without waiting for whoever takes it.
+    /// Time spent reading, without waits for the consumer.
     time: Duration,
 }
 
@@ -145,7 +145,7 @@ impl RestoreJob {
         Ok(())
     }
 
-    /// Whether a file is what the index says, and of these tokens.
+    /// Checks that a file matches its index entry and holds these tokens.
     fn check(&self, index: usize, header: &Header) -> Result<(), String> {
         let (part, before) = (self.parts[index], index.checked_sub(1));
         let before = before.map(|before| self.parts[before]);

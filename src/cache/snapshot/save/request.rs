@@ -81,7 +81,7 @@ impl SaveReservation {
 }
 
 impl SaveRequest {
-    /// Whose tokens they are.
+    /// Returns the cache scope.
     #[must_use]
     pub fn scope(&self) -> CacheScope {
         self.announced.realm.scope

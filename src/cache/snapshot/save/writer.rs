@@ -31,7 +31,7 @@ use crate::{
     model::exec::{KvExport, KvLayout},
 };
 
-/// What the thread is told.
+/// Messages to the save thread.
 pub(crate) enum Write {
     /// To write a snapshot.
     Job(Box<SaveJob>),
@@ -49,11 +49,11 @@ pub(crate) struct SaveJob {
     /// The first token that `kv` has.
     pub(crate) start: usize,
     pub(crate) kv: Box<dyn KvExport>,
-    /// What it takes of the queue.
+    /// Bytes that the job takes in the queue.
     pub(crate) bytes: u64,
 }
 
-/// Whoever generates tokens comes first.
+/// Nice value of the thread: token generation comes first.
 #[cfg(target_os = "linux")]
 const NICENESS: i32 = 10;
 
@@ -107,7 +107,7 @@ fn scan(shared: &Shared) {
     shared.scanned.notify_all();
 }
 
-/// What a file holds, as far as its header says; one that cannot be used goes.
+/// Builds the index entry from a file's header; deletes a file that cannot be used.
 fn entry(shared: &Shared, found: &Found) -> Option<Entry> {
     let Name::Snapshot { id, is_trunk } = found.name else {
         dir::remove(&found.path);
@@ -158,7 +158,7 @@ fn write(shared: &Shared, job: &SaveJob) {
     }
 }
 
-/// What to write: what no snapshot has. Holds the one that it builds on.
+/// Plans the tokens to write, which no snapshot has yet. Holds the base snapshot.
 fn plan(shared: &Shared, job: &SaveJob) -> Option<Header> {
     let (id, end) = (job.pending.id, job.tokens.len());
     let _disk = lock(&shared.disk);
@@ -268,7 +268,7 @@ fn release(shared: &Shared, base: Option<SnapshotId>) {
 }
 
 impl Shared {
-    /// Whether a snapshot's file is still there; if somebody has removed it, it is forgotten. To be
+    /// True if a snapshot's file is still there; if somebody has removed it, it is forgotten. To be
     /// called by who holds `disk`.
     fn has_file(&self, id: SnapshotId) -> bool {
         let is_trunk = self.state().index.get(id).map(|entry| entry.is_trunk);

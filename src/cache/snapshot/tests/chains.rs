@@ -209,7 +209,7 @@ fn the_least_recently_used_go_first_and_last_turns_before_first_ones() {
         left,
         "the end of the second line went"
     );
-    // One that has no room at all drives out nobody.
+    // A snapshot that does not fit at all evicts nothing.
     shelf.write(5, &tokens(8, 2000));
     let stats = shelf.settle();
     assert_eq!(files(folder.path()), left);

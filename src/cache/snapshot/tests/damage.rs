@@ -15,7 +15,7 @@ fn written(folder: &Path) -> Vec<TokenId> {
     after(&third, &[1])
 }
 
-/// What comes back of the line after this was done to its second file, before the start and after it.
+/// Restores the chain after `damage` was done to its second file, before the start and after it.
 fn check(what: &str, expected: usize, damage: impl Fn(&Path)) {
     for before_start in [true, false] {
         let folder = tempfile::tempdir().unwrap();

@@ -92,8 +92,8 @@ pub(super) fn q6_k(block: &[u8; 210], out: &mut [f32; 256]) {
     }
 }
 
-/// Where the 16 two-bit quants of a sub-block lie: the first byte and the shift within bytes. Each
-/// half of 128 elements has 32 bytes, used in four passes of 32 elements.
+/// Returns the position of a sub-block's 16 two-bit quants: first byte, and shift within bytes.
+/// Each half of 128 elements has 32 bytes, used in four passes of 32 elements.
 pub(super) fn two_bit_place(sub: usize) -> (usize, usize) {
     (sub / 8 * 32 + sub % 2 * 16, sub / 2 % 4 * 2)
 }

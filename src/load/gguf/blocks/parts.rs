@@ -19,27 +19,27 @@ pub struct BlockPart {
     pub quants: [u8; PART],
     /// Factors of both halves.
     pub scales: [f32; 2],
-    /// What is added in both halves; 0 where the format has none.
+    /// Minima of both halves, added after scaling; 0 if the format has none.
     pub mins: [f32; 2],
 }
 
-/// What all blocks of a type have in common.
+/// Properties that all blocks of a type share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockFormat {
     /// Bits of a quant.
     pub bits: u32,
-    /// What is taken from quants before they are scaled.
+    /// Zero point: subtracted from quants before scaling.
     pub zero: u8,
-    /// Whether the halves of 32 elements have scales of their own.
+    /// True if the halves of 32 elements have scales of their own.
     pub halves: bool,
-    /// Whether anything is added.
+    /// True if anything is added.
     pub has_mins: bool,
-    /// Whether scales and minima are 16-bit floats, and not products of such.
+    /// True if scales and minima are 16-bit floats, and not products of such.
     pub half_precision: bool,
 }
 
 impl BlockType {
-    /// What its blocks have in common.
+    /// Returns the properties of the type's blocks.
     #[must_use]
     pub fn format(self) -> BlockFormat {
         let (bits, zero, halves, has_mins) = match self {

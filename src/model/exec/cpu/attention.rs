@@ -47,14 +47,14 @@ pub(super) struct Heads {
     pub(super) scale: f32,
 }
 
-/// What attention of one layer has beside its linear layers.
+/// Attention of one layer, without its linear layers.
 pub(super) struct Attention {
     /// Weights over each query head and each key head, padded.
     pub(super) qk_norm: Option<[Vec<f32>; 2]>,
     pub(super) eps: f32,
     pub(super) window: Option<usize>,
     pub(super) soft_cap: Option<f32>,
-    /// Which of the model's rotary embeddings it has.
+    /// Index of the layer's RoPE table.
     pub(super) rotation: usize,
 }
 
@@ -82,7 +82,7 @@ struct AttentionTask {
 #[derive(Default)]
 pub(super) struct Workspace {
     pieces: Vec<AttentionTask>,
-    /// Where each piece ends among the queries.
+    /// End of each task among the queries.
     bounds: Vec<usize>,
     /// For each slot its first row.
     slots: Vec<usize>,
@@ -105,7 +105,7 @@ struct Segments {
 }
 
 impl Workspace {
-    /// Cuts a step, whose memories are extended already, into pieces of work.
+    /// Cuts a step into tasks. The KV caches of the step are already extended.
     pub(super) fn cut<E: KvElement>(&mut self, slots: &[Slot<'_, CpuKv<E>>], heads: Heads) {
         self.pieces.clear();
         self.slots.clear();
@@ -278,8 +278,7 @@ impl Workspace {
         }
     }
 
-    /// What attention made of a token of the step, `[query head][width]`, into the beginning of
-    /// `out`.
+    /// Writes the attention output of a token, `[query head][width]`, to the beginning of `out`.
     pub(super) fn mixed<E: KvElement>(
         &self,
         token: usize,
@@ -304,7 +303,7 @@ impl Workspace {
     }
 }
 
-/// Where each piece ends, `numbers` for each query.
+/// Computes the end of each task, `numbers` for each query.
 fn ends(bounds: &mut Vec<usize>, pieces: &[AttentionTask], numbers: usize) {
     bounds.clear();
     bounds.push(0);

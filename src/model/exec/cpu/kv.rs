@@ -25,10 +25,10 @@ const STRETCH: usize = 32 << 10;
 /// Strips of a page at most.
 const STRIPS_MAX: usize = 8;
 
-/// Pages that are kept for later when nobody holds them, before memory is given back.
+/// Unused pages that the pool keeps before it returns memory to the system.
 const SPARE_PAGES_MAX: usize = 64;
 
-/// What every page of one model has in common.
+/// The page layout of one model.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KvShape {
     pub(super) layer_count: usize,
@@ -56,7 +56,7 @@ impl KvShape {
     }
 }
 
-/// Where memories take pages from and leave them.
+/// The pool from which KV caches take pages and to which they return them.
 pub(super) struct PagePool<E> {
     pub(super) shape: KvShape,
     /// Strips of a page, for each layer and head.
@@ -92,7 +92,7 @@ impl<E: KvElement> PagePool<E> {
     }
 
     fn pages(&self) -> MutexGuard<'_, Pages<E>> {
-        // Whoever panicked left a list of whole pages.
+        // A thread that panicked left a list of whole pages.
         self.pages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -113,8 +113,8 @@ impl<E: KvElement> PagePool<E> {
 }
 
 impl<E: KvElement> Pages<E> {
-    /// Keeps a page that nobody holds any more. Of many, those go whose whole chunk of memory is
-    /// spare.
+    /// Returns an unused page to the pool. If the pool is full, pages whose whole chunk is unused
+    /// are freed.
     fn keep(&mut self, page: Slice<Pair<E>>) {
         self.spare.push(page);
         if !self.spare.len().is_multiple_of(SPARE_PAGES_MAX) {
@@ -146,14 +146,14 @@ impl<E: KvElement> Page<E> {
         Ok(copy)
     }
 
-    /// Where the keys of a strip begin, and its values.
+    /// Returns the offsets of a tile's keys and values in the page.
     fn places(&self, layer: usize, head: usize, strip: usize) -> [usize; 2] {
         let shape = self.home.shape;
         let number = 2 * (layer * shape.head_count + head);
         [number, number + 1].map(|both| (both * self.home.strips + strip) * shape.strip_pairs())
     }
 
-    /// What the page holds for a layer and a key head, by the number of the strip in the page.
+    /// Returns a tile of a layer and KV head, by its number in the page.
     fn strip(&self, layer: usize, head: usize, strip: usize) -> KvTile<'_, E> {
         let len = self.home.shape.strip_pairs();
         let [keys, values] = self.places(layer, head, strip);
@@ -183,10 +183,10 @@ impl<E: KvElement> Drop for Page<E> {
     }
 }
 
-/// Keys and values of one sequence.
+/// The KV cache of one sequence.
 ///
-/// A fork shares all pages. Whoever extends a page that it shares, which is the last one if at all,
-/// copies that page first.
+/// A fork shares all pages. A sequence that appends to a shared page, which can only be the last
+/// one, copies that page first.
 pub struct CpuKv<E: KvElement> {
     pages: Vec<Arc<Page<E>>>,
     len: usize,

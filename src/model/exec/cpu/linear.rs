@@ -18,7 +18,7 @@ use super::{
 
 /// Tiles of one piece of work at most: what they take fits into a core's own cache.
 const TILES_MAX: usize = 16;
-/// Pieces of work for each thread, so that nobody waits long for the last one.
+/// Tasks for each thread, so that no thread waits long for the last task.
 const PIECES_PER_THREAD: usize = 6;
 
 /// A matrix with an optional bias, 16 rows at a time.
@@ -46,7 +46,7 @@ struct TileTask {
 #[derive(Default)]
 pub(super) struct Products {
     pub(super) all: Vec<[f32; LANES]>,
-    /// Where each piece of work ends.
+    /// End of each task.
     bounds: Vec<usize>,
 }
 
@@ -148,7 +148,7 @@ impl Projection {
     }
 }
 
-/// Which forms of activations are needed.
+/// The activation formats that a product needs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Forms {
     quantised: bool,
@@ -177,7 +177,7 @@ pub(super) fn padded(width: usize) -> usize {
     width.next_multiple_of(BLOCK)
 }
 
-/// Makes a buffer hold at least so many elements. It keeps its memory when fewer are needed.
+/// Grows a buffer to at least `len` elements. It keeps its memory when fewer are needed.
 pub(super) fn grow<T: Clone + Default>(buffer: &mut Vec<T>, len: usize) {
     if buffer.len() < len {
         buffer.resize(len, T::default());
@@ -185,8 +185,8 @@ pub(super) fn grow<T: Clone + Default>(buffer: &mut Vec<T>, len: usize) {
 }
 
 impl Activations {
-    /// Takes in the rows that `make` writes, `width` elements and padding of 0 each, one for every
-    /// token of `residual`, `[token][stride]`, which it may change on the way.
+    /// Quantises the rows that `make` writes: `width` elements and zero padding for every token of
+    /// `residual`, `[token][stride]`. `make` may change `residual`.
     pub(super) fn fill(
         &mut self,
         level: SimdBackend,

@@ -1,8 +1,8 @@
-//! The executor over own kernels, for processors: quantised weights stay quantised.
+//! The executor over CPU kernels: quantised weights stay quantised.
 //!
-//! A step runs layer by layer over all its tokens. What is shared out over threads is one round of
-//! the pool: activations by panels of eight tokens, products by tiles of sixteen rows, attention by
-//! heads and queries. Buffers are kept from step to step.
+//! A step runs layer by layer over all its tokens. Each parallel loop is one round of the thread
+//! pool: activations by panels of eight tokens, products by tiles of sixteen rows, attention by
+//! heads and queries. Buffers are reused between steps.
 
 mod attention;
 mod kernels;
@@ -42,13 +42,13 @@ use crate::{
 /// The numbers that key/value memory is made of: [`half::f16`] or [`f32`].
 #[expect(private_bounds, reason = "there are only these two such types")]
 pub trait KvElement: Element {
-    /// Which of them it is.
+    /// The element type.
     const TYPE: KvElementType;
 
     /// Writes it, little-endian, into as many bytes as it has.
     fn put(self, bytes: &mut [u8]);
 
-    /// The number that these bytes spell, as [`Self::put`] writes them.
+    /// Decodes a number from the bytes that [`Self::put`] writes.
     fn of(bytes: &[u8]) -> Self;
 }
 
@@ -80,8 +80,8 @@ impl KvElement for f32 {
     }
 }
 
-/// Counts changes of the kernels that change a bit of what they compute, so that keys and values
-/// that were written down before are not gone on with.
+/// Version of the kernels: raised by each change that changes a bit of their results, so that older
+/// KV snapshots are not continued.
 const KERNELS: u32 = 1;
 
 /// The instructions to use.
@@ -96,7 +96,7 @@ pub enum SimdLevel {
 }
 
 impl SimdLevel {
-    /// What this processor has, the fastest first.
+    /// Returns the SIMD levels of this processor, the fastest first.
     #[must_use]
     pub fn all() -> Vec<Self> {
         let mut all: Vec<Self> = SimdBackend::all()
@@ -121,7 +121,7 @@ impl std::str::FromStr for SimdLevel {
     }
 }
 
-/// What plain weights are quantised to.
+/// The type to which plain weights are quantised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quantize {
     /// 8 bits, in blocks of 32 with a scale.
@@ -130,8 +130,7 @@ pub enum Quantize {
     Q4,
 }
 
-/// How finely activations are quantised before they meet quantised weights: in blocks of 32 with a
-/// scale.
+/// Bits of the activations that meet quantised weights, in blocks of 32 with one scale.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ActivationBits {
     /// 8 bits, as most engines do.
@@ -141,14 +140,14 @@ pub enum ActivationBits {
     Sixteen,
 }
 
-/// How a model is loaded.
+/// Options for loading a model.
 #[derive(Clone, Copy, Default)]
 pub struct CpuOptions<'a> {
     /// Number of threads; `None` takes one for each physical core.
     pub threads: Option<usize>,
-    /// What plain weights are quantised to; `None` leaves them as they are.
+    /// The type to which plain weights are quantised; `None` keeps them.
     pub quantize: Option<Quantize>,
-    /// How finely activations are quantised, where weights are.
+    /// Bits of the activations that meet quantised weights.
     pub activation_bits: ActivationBits,
     /// The instructions to use; `None` takes the fastest there are.
     pub instructions: Option<SimdLevel>,
@@ -164,7 +163,7 @@ pub struct CpuExecutor<E: KvElement = f16> {
     store: Arc<PagePool<E>>,
     rotations: RopeTables,
     work: Workspace,
-    /// What its numbers depend on beside the model's files.
+    /// Everything besides the model's files that the results depend on.
     made_by: String,
 }
 
@@ -184,7 +183,7 @@ struct Decoder {
     logit_soft_cap: Option<f32>,
 }
 
-/// Where the rows of tokens come from.
+/// Storage of the embedding rows.
 enum Embeddings {
     /// The output projection.
     Head,
@@ -193,12 +192,11 @@ enum Embeddings {
 }
 
 impl<E: KvElement> CpuExecutor<E> {
-    /// Loads the weights that a description calls for.
+    /// Loads the weights of a description.
     ///
     /// # Errors
-    /// Names the file and the tensor where one is missing, has another shape than the description
-    /// says, or is stored in a way that cannot be read; says so where the processor lacks the
-    /// instructions asked for.
+    /// If a tensor is missing, has another shape than the description, or has a type that cannot be
+    /// read; the error names file and tensor. Also if the processor lacks the requested SIMD level.
     pub fn load(
         spec: &DecoderSpec,
         tensors: &dyn Tensors,

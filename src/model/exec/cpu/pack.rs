@@ -31,17 +31,17 @@ impl Shape {
     }
 }
 
-/// How its blocks are stored.
+/// The block format.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Format {
     pub(super) packing: Packing,
     pub(super) zero: u8,
     pub(super) has_mins: bool,
-    /// Whether 16 bits hold scales and minima exactly.
+    /// True if 16 bits hold scales and minima exactly.
     pub(super) half_precision: bool,
 }
 
-/// What packing takes: threads, and memory for what is packed.
+/// Packs matrices: threads, and memory for the result.
 pub(super) struct Packer {
     pub(super) pool: Pool,
     pub(super) arena: Arena,

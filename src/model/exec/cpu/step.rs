@@ -69,7 +69,7 @@ impl<E: KvElement> CpuExecutor<E> {
         Ok(())
     }
 
-    /// Makes room in the memories, and what all layers share.
+    /// Extends the KV caches and prepares the values that all layers share.
     fn prepare(&mut self, slots: &mut [Slot<'_, CpuKv<E>>]) -> Result<(), ExecError> {
         let Workspace {
             attention,

@@ -1,4 +1,4 @@
-//! How many threads a step is worth.
+//! The number of threads for a step.
 
 use std::{collections::BTreeSet, fs, thread};
 

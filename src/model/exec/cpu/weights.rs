@@ -242,7 +242,7 @@ fn no_memory(error: &std::io::Error) -> LoadError {
     LoadError(format!("there is no memory for the weights: {error}"))
 }
 
-/// Element `index` of a little-endian stream of elements of so many bits.
+/// Returns element `index` of a little-endian stream of elements of `bits` bits.
 fn take_bits(words: &[u32], bits: usize, index: usize) -> u8 {
     let (word, shift) = (index * bits / 32, index * bits % 32);
     let next = words.get(word + 1).copied().unwrap_or(0);

@@ -5,7 +5,7 @@ use std::{ffi::c_void, ops::Range};
 
 use mlx_rs::{Array, ArrayElement, Stream, error::Exception};
 
-/// What every MLX call returns.
+/// Result of an MLX call.
 pub(super) type Result<T> = std::result::Result<T, Exception>;
 
 /// Most dimensions that any array here has.

@@ -35,7 +35,7 @@ pub(super) struct Attention {
     pub(super) scale: f32,
     pub(super) soft_cap: Option<f32>,
     pub(super) window: Option<usize>,
-    /// Whether MLX's own attention kernel is used; otherwise the rotation has scaled the queries.
+    /// True if MLX's own attention kernel is used; otherwise the rotation has scaled the queries.
     pub(super) is_fused: bool,
 }
 
@@ -74,8 +74,8 @@ impl Attention {
         rotation.apply(&heads, self.heads, rows)
     }
 
-    /// Heads of the whole batch → `[tokens, query heads · dim]`, before the output projection;
-    /// extends the memories by the keys and values of this layer.
+    /// Attention over the heads of the whole batch: returns `[tokens, query heads · dim]`, before
+    /// the output projection. Extends the KV caches by this layer's keys and values.
     pub(super) fn mix(
         &self,
         heads: &Array,
@@ -162,8 +162,8 @@ impl Attention {
             .reshape(&[n, width])
     }
 
-    /// Attention from matrix products. Query heads that share a key head are rows of one product
-    /// when there is one query, and separate products over the same keys when there are many.
+    /// Attention composed of matrix products. With one query, the query heads of a KV head are rows
+    /// of one product. With many queries, each head is a product of its own over the same keys.
     fn attend_composed(
         &self,
         queries: &Array,

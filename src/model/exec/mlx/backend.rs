@@ -1,4 +1,4 @@
-//! What is assumed about the device: the only place that knows a CPU from a GPU.
+//! Assumptions about the device: the only place that tells a CPU from a GPU.
 
 use mlx_rs::{Device, DeviceType, Dtype as ArrayType};
 
@@ -41,23 +41,23 @@ impl Backend {
         }
     }
 
-    /// Whether MLX-quantised weights stay so; otherwise they are decoded at load.
+    /// True if MLX-quantised weights stay so; otherwise they are decoded at load.
     pub(super) fn keeps_quantised(self) -> bool {
         self == Self::Gpu
     }
 
-    /// Whether the factors of norms go into the linear layers that follow: one operation less on
+    /// True if the factors of norms go into the linear layers that follow: one operation less on
     /// backends that have no kernel for norms.
     pub(super) fn folds_norms(self) -> bool {
         self == Self::Cpu
     }
 
-    /// Whether MLX can make arrays of memory that it did not allocate.
+    /// True if MLX can make arrays of memory that it did not allocate.
     pub(super) fn adopts_memory(self) -> bool {
         self == Self::Gpu
     }
 
-    /// Whether attention and rotary embedding are single kernels.
+    /// True if attention and rotary embedding are single kernels.
     pub(super) fn has_fused_kernels(self) -> bool {
         self == Self::Gpu
     }

@@ -11,8 +11,8 @@ use super::{
 
 /// Rows of a panel.
 const PANEL_ROWS: usize = 32;
-/// OpenBLAS first copies a matrix into another order, which takes longer than multiplying it by a
-/// few rows, unless a product has at most this many multiplications.
+/// Most multiplications of a product that is computed in panels. OpenBLAS first copies a matrix
+/// into another order. For a product this small, the copy takes longer than the multiplication.
 const PANEL_MULTIPLICATIONS_MAX: usize = 1_000_000;
 /// Rows of input from which on the copy is worth its time.
 const PANEL_INPUTS_MAX: usize = 16;

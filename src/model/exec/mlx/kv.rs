@@ -12,7 +12,7 @@ use crate::model::exec::{ExecError, KvCache, KvExport};
 /// Tokens by which buffers grow at least.
 const GROWTH_MIN: usize = 256;
 
-/// What every buffer of one model has in common.
+/// The buffer layout of one model.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KvShape {
     pub(super) layer_count: usize,
@@ -32,10 +32,10 @@ fn item_size(dtype: ArrayType) -> usize {
     if dtype == ArrayType::Float32 { 4 } else { 2 }
 }
 
-/// Keys and values of one sequence.
+/// The KV cache of one sequence.
 ///
-/// A fork shares the buffers. Whoever stands at their end extends them in place, which no other
-/// sees, because each looks at its own first tokens only; anyone else copies first.
+/// A fork shares the buffers. The sequence at their end extends them in place; other forks do not
+/// notice, because each reads its own first tokens only. Any other sequence copies first.
 pub struct MlxKv {
     buffers: Rc<RefCell<Buffers>>,
     len: usize,

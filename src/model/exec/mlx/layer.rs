@@ -20,7 +20,7 @@ pub(super) struct Layer {
     pub(super) mlp_norm: RmsNorm,
     pub(super) mlp: Mlp,
     pub(super) mlp_post_norm: Option<RmsNorm>,
-    /// Which of the model's rotary embeddings this layer has.
+    /// Index of the layer's RoPE table.
     pub(super) rotation: usize,
 }
 
@@ -50,7 +50,7 @@ impl Layer {
         })
     }
 
-    /// What comes after attention, row by row: its output projection, and the feed-forward.
+    /// Applies the output projection and the feed-forward after attention, row by row.
     fn finish(&self, mixed: &Array, residual: &Array, lanes: &CpuStreams) -> Result<Array> {
         let attended = self.attention.output.apply(mixed, lanes)?;
         let x = residual.add(post(self.attention_post_norm.as_ref(), attended)?)?;

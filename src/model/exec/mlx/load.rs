@@ -74,7 +74,7 @@ pub(super) fn load(
     })
 }
 
-/// How a matrix's numbers are stored; for an MLX-quantised one, how its scales are.
+/// Returns the type of a matrix's numbers; for an MLX-quantised matrix, that of its scales.
 fn stored_type(tensors: &dyn Tensors, name: &str) -> TensorType {
     let encoding = |ending| {
         tensors

@@ -1,5 +1,4 @@
-//! Which keys a block of queries sees, and the masks for it, made once a step and used by all
-//! layers.
+//! Attention masks for blocks of queries, built once a step and shared by all layers.
 
 use std::{collections::HashMap, ops::Range};
 
@@ -19,7 +18,7 @@ pub(super) struct MaskSpec {
 }
 
 impl MaskSpec {
-    /// What queries at these positions see, at least one.
+    /// Returns the mask of queries at these positions, at least one.
     pub(super) fn new(queries: Range<usize>, window: Option<usize>) -> Self {
         let first = window.map_or(0, |window| (queries.start + 1).saturating_sub(window));
         Self {
@@ -29,12 +28,12 @@ impl MaskSpec {
         }
     }
 
-    /// Whether all queries see all these keys.
+    /// True if all queries see all these keys.
     pub(super) fn is_whole(&self) -> bool {
         self.queries.len() == 1
     }
 
-    /// Whether each query sees exactly the keys up to its own.
+    /// True if each query sees exactly the keys up to its own.
     pub(super) fn is_causal(&self) -> bool {
         self.window.is_none_or(|window| self.keys.len() <= window)
     }

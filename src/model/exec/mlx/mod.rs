@@ -39,7 +39,7 @@ use crate::{
 /// The type of numbers to compute in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Dtype {
-    /// What the device is fast in: 32-bit floats on CPUs, the stored type on GPUs.
+    /// The device's fast type: 32-bit floats on CPUs, the stored type on GPUs.
     #[default]
     Auto,
     /// 32-bit floats.
@@ -50,7 +50,7 @@ pub enum Dtype {
     F16,
 }
 
-/// How a model is loaded.
+/// Options for loading a model.
 #[derive(Clone, Copy, Default)]
 pub struct MlxOptions<'a> {
     /// The type to compute in.
@@ -81,11 +81,11 @@ pub struct MlxExecutor {
 }
 
 impl MlxExecutor {
-    /// Loads the weights that a description calls for, on the thread that will run the model.
+    /// Loads the weights of a description, on the thread that will run the model.
     ///
     /// # Errors
-    /// Names the file and the tensor where one is missing, has another shape than the description
-    /// says, or is stored in a way that cannot be read; says what MLX said where it fails.
+    /// If a tensor is missing, has another shape than the description, or has a type that cannot be
+    /// read; the error names file and tensor. Errors of MLX carry its message.
     pub fn load(
         spec: &DecoderSpec,
         tensors: &dyn Tensors,

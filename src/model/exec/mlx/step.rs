@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// What the layers need to know of a step's batch.
+/// The state of a step's batch that all layers share.
 pub(super) struct Batch<'a> {
     memories: Vec<(Span, &'a mut MlxKv)>,
     /// One for each of the model's rotary embeddings.
@@ -46,7 +46,7 @@ impl Batch<'_> {
         attention.mix(heads, layer, &mut self.memories, &mut self.masks, lanes)
     }
 
-    /// Computes everything: the logits, if any are wanted, and the memories.
+    /// Evaluates the logits, if any are needed, and the KV caches.
     fn evaluate(&self, logits: Option<&Array>) -> Result<()> {
         let mut arrays: Vec<Array> = logits.into_iter().cloned().collect();
         for (_, memory) in &self.memories {
@@ -88,7 +88,7 @@ impl MlxExecutor {
         Ok(())
     }
 
-    /// Makes room in the memories, and what all layers share.
+    /// Extends the KV caches and prepares the values that all layers share.
     fn batch<'a>(&self, slots: &'a mut [Slot<'_, MlxKv>]) -> Result<Batch<'a>> {
         let (mut memories, mut positions) = (Vec::with_capacity(slots.len()), Vec::new());
         for slot in slots {

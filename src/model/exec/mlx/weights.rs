@@ -74,7 +74,7 @@ impl Weights<'_> {
         self.joined(&[TensorRows { name, rows }], columns, has_bias, None)
     }
 
-    /// Whether these parts can be rows of one matrix: always, if they become plain numbers.
+    /// Checks if these parts can be rows of one matrix. Parts that become plain numbers always can.
     fn joins(&self, parts: &[TensorRows<'_>], columns: usize) -> Result<bool> {
         if !self.backend.keeps_quantised() {
             return Ok(true);
@@ -198,7 +198,7 @@ impl Weights<'_> {
         make().map_err(|error: Exception| failed(parts[0].name, &error))
     }
 
-    /// How a matrix of this shape is packed, or `None` if it is not.
+    /// Returns the packing of a matrix of this shape; `None` if it is not quantised.
     fn packing(&self, part: TensorRows<'_>, columns: usize) -> Result<Option<MlxQuantization>> {
         let name = format!("{}.weight", part.name);
         self.tensors.expect(&name, &[part.rows, columns])?;
@@ -228,7 +228,7 @@ fn scale_columns(matrix: &mut [f32], factors: &[f32]) {
     }
 }
 
-/// What MLX said about a tensor.
+/// Converts an MLX error about a tensor.
 fn failed(name: &str, error: &Exception) -> LoadError {
     LoadError(format!("MLX failed on tensor `{name}`: {error}"))
 }

@@ -53,7 +53,7 @@ pub(in crate::model::exec::cpu) struct PanelBlock {
     pub(super) shifts: OfParts<i32>,
 }
 
-/// What the quants of a block leave of its activations.
+/// The remainder of a block's activations after their 8-bit quants.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C, align(32))]
 pub(in crate::model::exec::cpu) struct Remainder {

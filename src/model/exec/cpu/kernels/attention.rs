@@ -84,7 +84,7 @@ pub(in crate::model::exec::cpu) struct KvTile<'a, E> {
     pub(in crate::model::exec::cpu) values: &'a [Pair<E>],
 }
 
-/// Where a group of queries stands, and what it sees.
+/// Positions of a group of queries, and the sliding window: which keys they read.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::model::exec::cpu) struct MaskSpec {
     /// Position of the first query.
@@ -104,7 +104,7 @@ impl MaskSpec {
         self.window.map_or(0, |window| end.saturating_sub(window))..end
     }
 
-    /// The segments that any of so many rows sees.
+    /// Returns the splits that hold keys of any of these rows.
     pub(in crate::model::exec::cpu) fn segments(&self, rows: Range<usize>) -> Range<usize> {
         self.keys(rows.start).start / SEGMENT..self.keys(rows.end - 1).end.div_ceil(SEGMENT)
     }
@@ -231,7 +231,8 @@ impl<'a, I: Iterator<Item = &'a [f32]>> Kernel for MergeSplits<'_, I> {
     }
 }
 
-/// What is known of one row's softmax beside its weighted sum of values.
+/// Running softmax of one row beside its weighted sum of values: maximum and sum (online softmax,
+/// Milakov and Gimelshein 2018).
 #[derive(Debug, Clone, Copy)]
 struct State {
     /// Largest score; weights are relative to its.
@@ -286,8 +287,8 @@ struct Segment {
     number: usize,
 }
 
-/// Queries of up to eight rows. Its size is fixed, and that of scores is, so that one register finds
-/// all rows, and no index has to be checked for each of them.
+/// Queries of up to eight rows. Their size is fixed, as that of the scores is. So one register
+/// addresses all rows, and no index needs a bounds check.
 type Queries = [[f32; HEAD_DIM_MAX]; ROWS];
 type Scores = [[f32; SEGMENT]; ROWS];
 

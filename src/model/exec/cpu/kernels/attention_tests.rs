@@ -139,7 +139,7 @@ fn check<E: Element>(sight: MaskSpec, queries_count: usize, dim: usize) {
                 assert!(apart < 2e-5, "{what}: {got}, not {expected}");
             }
         }
-        // The same bits, whoever computes how much of it.
+        // The same bits, however the work is split.
         let bits = |out: &[f32]| -> Vec<u32> { out.iter().map(|x| x.to_bits()).collect() };
         let parts = memory.attend_in_parts(level, sight, &queries);
         assert_eq!(bits(&out), bits(&parts), "{what}");

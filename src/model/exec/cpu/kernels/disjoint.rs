@@ -16,7 +16,7 @@ pub(in crate::model::exec::cpu) unsafe trait DisjointChunks:
     /// One piece.
     type Part;
 
-    /// How many pieces there are.
+    /// Returns the number of chunks.
     fn count(&self) -> usize;
 
     /// A piece.
@@ -130,7 +130,7 @@ unsafe impl<A: DisjointChunks, B: DisjointChunks> DisjointChunks for (A, B) {
     }
 }
 
-/// Pieces that may not be wanted: then each of so many is nothing.
+/// Chunks of an optional buffer; without the buffer each chunk is `None`.
 pub(in crate::model::exec::cpu) struct Wanted<P> {
     parts: Option<P>,
     count: usize,

@@ -1,8 +1,8 @@
-//! Memory for what is read over and over: weights, and keys and values.
+//! An arena of huge pages for data that each step reads: weights and KV caches.
 //!
-//! It lies in large pages of the system where there are such. A step reads all weights once and in
-//! order, far more than caches hold; in pages of 4 KiB the processor then waits for the places of
-//! pages as long as for what is in them (measured in a virtual machine: 14 GB/s, against 30).
+//! A step reads all weights once and in order, far more than the CPU caches hold. With pages of 4
+//! KiB the processor spends as much time on address translation as on the data (measured in a
+//! virtual machine: 14 GB/s against 30).
 
 use std::{
     fmt, io,
@@ -22,9 +22,9 @@ use super::{
     simd::LANES,
 };
 
-/// What the system's large pages measure, on the processors that these kernels are for.
+/// Size of a huge page on the processors that these kernels support.
 const HUGE_PAGE: usize = 2 << 20;
-/// What chunks measure at least.
+/// Least size of an arena's chunk.
 const CHUNK: usize = 16 * HUGE_PAGE;
 /// Slices begin at multiples of this: cache lines.
 const ALIGN: usize = 64;
@@ -56,7 +56,7 @@ struct Chunk {
     map: MmapMut,
 }
 
-/// Where slices come from. They follow each other in chunks.
+/// Allocates slices one after the other, in chunks of huge pages.
 pub(in crate::model::exec::cpu) struct Arena {
     /// The last chunk, and how many of its bytes are given out.
     last: Option<(Arc<Chunk>, NonNull<u8>, usize)>,
@@ -107,7 +107,7 @@ impl Arena {
 }
 
 impl Chunk {
-    /// At least so many bytes, all 0.
+    /// Allocates at least `bytes` bytes, all 0.
     fn new(bytes: usize) -> io::Result<Self> {
         // What lies before the first large page is never touched, and so takes no memory.
         let map = MmapMut::map_anon(bytes.next_multiple_of(HUGE_PAGE) + HUGE_PAGE)?;
@@ -132,7 +132,7 @@ impl Chunk {
     }
 }
 
-/// Elements that nobody else has, in a chunk that others have slices of, too.
+/// Elements that this slice owns, in a chunk that holds other slices too.
 pub(in crate::model::exec::cpu) struct Slice<T> {
     start: NonNull<T>,
     len: usize,
@@ -149,13 +149,13 @@ unsafe impl<T: Plain> Send for Slice<T> {}
 unsafe impl<T: Plain> Sync for Slice<T> {}
 
 impl<T> Slice<T> {
-    /// Whether slices of its chunk exist beside these `own` ones.
+    /// True if slices of its chunk exist beside these `own` ones.
     pub(in crate::model::exec::cpu) fn has_others_than(&self, own: usize) -> bool {
         let chunk = self.chunk.as_ref();
         chunk.is_some_and(|chunk| Arc::strong_count(chunk) > own)
     }
 
-    /// What is the same for slices of one chunk only.
+    /// Returns a value that is equal for slices of the same chunk only.
     pub(in crate::model::exec::cpu) fn chunk(&self) -> usize {
         let chunk = self.chunk.as_ref();
         chunk.map_or(0, |chunk| Arc::as_ptr(chunk).addr())

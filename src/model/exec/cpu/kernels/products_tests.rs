@@ -162,7 +162,7 @@ impl Panels {
         }
     }
 
-    /// What a token's activation has become.
+    /// Returns a token's activation after quantisation.
     fn activation(&self, token: usize, column: usize) -> f64 {
         let index = token / PANEL * self.blocks + column / BLOCK;
         let (token, i) = (token % PANEL, column % BLOCK);

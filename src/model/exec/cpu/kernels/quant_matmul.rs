@@ -1,28 +1,28 @@
-//! Products of quantised weights with quantised activations.
+//! Matrix products of quantised weights and quantised activations.
 //!
 //! A weight is `scale · (quant - zero) + min`, an activation `scale · quant`. Rows of a matrix are
-//! kept in tiles of 16, one a lane, and columns in blocks of 32. Within a tile, each block is a few
-//! lines of 64 bytes, and every lane of a line has four bytes of its row:
+//! in tiles of 16, one row for each lane, and columns in blocks of 32. Within a tile, a block is a
+//! few lines of 64 bytes. Each lane of a line has four bytes of its row:
 //!
 //! ```text
-//!              lane 0         lane 1               lane 15
-//! 8 bits       row 0          row 1                row 15
-//!   line v   | 4v … 4v+3    | 4v … 4v+3    | …   | 4v … 4v+3    |    v = 0 … 7
+//!                  lane 0         lane 1               lane 15
+//! 8 bits           row 0          row 1                row 15
+//! line v         | 4v … 4v+3    | 4v … 4v+3    | …   | 4v … 4v+3    |    v = 0 … 7
 //!
 //! 4 bits: the low nibbles are the columns of line p, the high ones those of line p + 4
-//!   line p   | 4p … 4p+3    | 4p … 4p+3    | …   | 4p … 4p+3    |    p = 0 … 3
-//!            | 16+4p …      | 16+4p …      | …   | 16+4p …      |
+//! line p         | 4p … 4p+3    | 4p … 4p+3    | …   | 4p … 4p+3    |    p = 0 … 3
+//!                | 16+4p …      | 16+4p …      | …   | 16+4p …      |
 //!
 //! 5 bits: the same four lines, and a fifth with the highest bits
-//!   line 4   | word 0 | word 1 | … | word 7 |   bit 4r + i of word v: lane r, column 4v + i
+//! line 4         | word 0 | word 1 | … | word 7 |   bit 4r + i of word v: lane r, column 4v + i
 //! ```
 //!
-//! Scales and minima stand apart, 16 of each for every block of a tile (or for every half of one).
-//! Activations stand in panels of eight tokens; see [`PanelBlock`].
+//! Scales and minima are separate, 16 of each for every block of a tile (or for every half block).
+//! Activations are in panels of eight tokens; see [`PanelBlock`].
 //!
-//! One line times the four bytes of a token is one instruction: 64 products. The sums of a block
-//! are whole numbers and exact; they are scaled and added up block after block, in that order
-//! whatever else runs beside, so that a token's result never depends on its neighbours.
+//! One line times four bytes of a token is one instruction: 64 products. The sums of a block are
+//! exact integers. The kernel scales them and adds them up in the order of the blocks. So a token's
+//! result never depends on its neighbours.
 
 use std::ops::Range;
 
@@ -42,7 +42,7 @@ pub(in crate::model::exec::cpu) const BLOCK: usize = 32;
 #[repr(C, align(64))]
 pub(in crate::model::exec::cpu) struct QuantLine(pub(in crate::model::exec::cpu) [u8; 64]);
 
-/// How the quants of a matrix are stored.
+/// Storage of a matrix's quants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::model::exec::cpu) enum Packing {
     /// 4 bits; a scale for every block.
@@ -327,25 +327,25 @@ impl<'a, W: Format> Tile<'a, W> {
     }
 }
 
-/// Which part of a block's activations goes with a scale; see [`PanelBlock`].
+/// Returns the index of the activation sums that belong to a scale; see [`PanelBlock`].
 #[inline(always)]
 fn part<W: Format>(half: usize) -> usize {
     if W::GROUPS == 1 { 0 } else { 1 + half }
 }
 
-/// What a part of a block has for `N` tokens.
+/// Returns the values of `N` tokens from a part of a block.
 #[inline(always)]
 fn of_part<T, const N: usize>(all: &[T; PANEL], at: usize) -> &[T; N] {
     &all.as_chunks().0[at]
 }
 
-/// How to multiply the lines of a block.
+/// The multiplication of a block's lines.
 trait Format {
     /// Lines of a block.
     const LINES: usize;
     /// Scales of a block.
     const GROUPS: usize;
-    /// Whether quants need whole bytes.
+    /// True if quants take whole bytes.
     const IS_BYTES: bool;
     /// The quant that stands for 0 where there are no minima.
     const ZERO: i32;
@@ -364,7 +364,7 @@ trait Format {
     );
 }
 
-/// What line `v` of a panel's block has for `N` tokens.
+/// Returns line `v` of a panel's block for `N` tokens.
 #[inline(always)]
 fn of_tokens<const N: usize>(quants: &Quants, v: usize, at: usize) -> &[[i8; 4]; N] {
     &quants[v].as_chunks::<N>().0[at]

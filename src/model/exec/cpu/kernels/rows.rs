@@ -42,7 +42,7 @@ pub(in crate::model::exec::cpu) struct GatedActivation<'a> {
     pub(in crate::model::exec::cpu) up: &'a [[f32; LANES]],
     pub(in crate::model::exec::cpu) tokens: usize,
     pub(in crate::model::exec::cpu) token: usize,
-    /// What lies beyond the tiles becomes 0.
+    /// Elements beyond the tiles become 0.
     pub(in crate::model::exec::cpu) out: &'a mut [f32],
 }
 

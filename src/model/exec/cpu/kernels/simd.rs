@@ -1,8 +1,8 @@
-//! What kernels need of a processor: vectors of sixteen lanes, whatever its registers hold.
+//! The vector operations that kernels need: sixteen lanes, on any register width.
 //!
-//! A kernel is written once, over [`Simd`], and compiled for each processor. Everything on the way
-//! from [`Simd::vectorize`] to an intrinsic must be inlined, so that all of it is compiled with the
-//! processor's instructions: hence `#[inline(always)]` throughout this folder.
+//! A kernel is written once, over [`Simd`], and compiled for each SIMD level. All functions between
+//! [`Simd::vectorize`] and an intrinsic must be inlined, so that they are compiled with the level's
+//! instructions: hence `#[inline(always)]` throughout this folder.
 
 use half::f16;
 
@@ -11,7 +11,7 @@ pub(in crate::model::exec::cpu) const LANES: usize = 16;
 
 /// Work that is compiled once for each processor: a struct of its arguments.
 pub(in crate::model::exec::cpu) trait Kernel {
-    /// What it gives.
+    /// The result of the kernel.
     type Output;
 
     /// Does it. Implementations are `#[inline(always)]`.
@@ -31,7 +31,7 @@ pub(in crate::model::exec::cpu) trait Simd: Copy {
     /// Columns that a product of matrices keeps in registers at once: 1, 2, 4 or 8.
     const COLUMNS: usize;
 
-    /// Whether [`Self::dot_bytes`] takes 128 from each unsigned byte before it multiplies.
+    /// True if [`Self::dot_bytes`] subtracts 128 from each unsigned byte before it multiplies.
     const TAKES_128: bool;
 
     /// Runs a kernel compiled for this processor.

@@ -1,10 +1,10 @@
-//! Threads that share out the work of one step: they wait by spinning while a step runs, and sleep
-//! when there is none.
+//! A thread pool for the work of one step. Its threads spin while a step runs, and sleep between
+//! steps.
 //!
-//! Work comes in rounds. A round is open while pieces are left; a thread that notices it enters,
-//! takes pieces until none is left, and leaves. The caller takes pieces like everyone, closes the
-//! round, and waits for those who entered only: a thread that the system runs elsewhere meanwhile
-//! holds nobody up.
+//! Work comes in rounds. A round is open while tasks are left. A thread that notices the round
+//! enters, takes tasks until none is left, and leaves. The caller takes tasks too, closes the
+//! round, and waits only for threads that entered. So a thread that the system has descheduled
+//! delays no round.
 //!
 //! ```text
 //! word:  round number (32 bits) | open (1 bit) | threads inside (31 bits)
@@ -27,8 +27,8 @@ use std::{
 
 use super::disjoint::DisjointChunks;
 
-/// How long a thread looks for work before it sleeps: longer than anything between the layers of a
-/// step, and than what the engine does between two steps.
+/// Time that a thread spins before it sleeps. It exceeds the pauses between the layers of a step,
+/// and those between two steps.
 const SPIN_MAX: Duration = Duration::from_micros(200);
 
 /// Looks between two glances at the clock, after which others get the processor.
@@ -43,10 +43,10 @@ pub(in crate::model::exec::cpu) struct Pool {
     helpers: Vec<JoinHandle<()>>,
 }
 
-/// What all threads see.
+/// State that all threads share.
 struct Shared {
     word: AtomicU64,
-    /// The round's work. Written while no round is open and nobody is inside.
+    /// The round's work. Written only while no round is open and no thread is inside.
     round: UnsafeCell<Round>,
     /// The next piece to take.
     next: AtomicUsize,
@@ -254,8 +254,8 @@ impl Shared {
         true
     }
 
-    /// Sleeps until a round is opened. It says so before it looks for the last time, and who opens
-    /// a round looks for sleepers after, so one of the two sees the other.
+    /// Sleeps until a round opens. The thread announces its sleep before its last check, and the
+    /// opener checks for sleepers after opening. So one of the two sees the other.
     fn sleep(&self, index: usize, last: u64) {
         self.asleep[index].store(true, SeqCst);
         let word = self.word.load(SeqCst);

@@ -1,14 +1,14 @@
-//! Keys and values as plain bytes, token by token: out of pages for a snapshot, and back into pages.
+//! Export and import of KV pages as plain bytes, token by token, for snapshots.
 //!
-//! Pages keep the tokens of a strip side by side, bytes keep each token's numbers together, so that
-//! any range of tokens can be written and joined again.
+//! Pages keep the tokens of a tile side by side; bytes keep each token's numbers together. So any
+//! range of tokens can be written, and ranges can be joined again.
 
 use std::{ops::Range, sync::Arc};
 
 use super::{CpuKv, KvElement, KvShape, PAIR, Page, STRIP};
 use crate::model::exec::{ExecError, KvExport, cpu::kernels::simd::LANES};
 
-/// The pages of some tokens. Nobody changes a page that is shared.
+/// The pages of some tokens. Shared pages do not change.
 struct PageExport<E: KvElement> {
     pages: Vec<Arc<Page<E>>>,
     /// The first token of the first page.
@@ -24,7 +24,7 @@ struct Part {
     strip: usize,
     /// Tokens of the strip.
     tokens: Range<usize>,
-    /// Where the first of them lies among the tokens that are moved.
+    /// Position of the page's first token among the tokens that are copied.
     row: usize,
 }
 
@@ -66,7 +66,7 @@ impl<E: KvElement> KvExport for PageExport<E> {
     }
 }
 
-/// See [`KvMemory::thaw`](crate::model::exec::KvMemory::thaw).
+/// Implements [`KvCache::import`](crate::model::exec::KvCache::import).
 pub(super) fn append<E: KvElement>(
     kv: &mut CpuKv<E>,
     count: usize,
@@ -144,7 +144,7 @@ impl KvShape {
         (0..self.layer_count).flat_map(move |layer| (0..heads).map(move |head| (layer, head)))
     }
 
-    /// Where the keys of a layer and head begin among a token's bytes, and its values.
+    /// Returns the offsets of a layer's and head's keys and values in a token's bytes.
     fn offsets<E>(self, layer: usize, head: usize) -> [usize; 2] {
         let both = [0, 1].map(|which| (2 * layer + which) * self.head_count + head);
         both.map(|number| number * self.head_dim * size_of::<E>())

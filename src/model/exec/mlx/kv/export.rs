@@ -1,6 +1,6 @@
-//! Keys and values as plain bytes, token by token: out of arrays for a snapshot, and back into arrays.
+//! Export and import of KV arrays as plain bytes, token by token, for snapshots.
 //!
-//! Arrays stay on the engine's thread, so what is frozen is copied there.
+//! Arrays stay on the engine's thread, so an export copies them there.
 
 use std::ops::Range;
 
@@ -63,7 +63,7 @@ fn bytes_of<T: ArrayElement + Copy, const N: usize>(
         .collect())
 }
 
-/// See [`KvMemory::thaw`](crate::model::exec::KvMemory::thaw).
+/// Implements [`KvCache::import`](crate::model::exec::KvCache::import).
 pub(super) fn append(
     kv: &mut MlxKv,
     count: usize,
@@ -114,7 +114,7 @@ fn array_of<T: ArrayElement, const N: usize>(
 }
 
 impl KvShape {
-    /// What its elements are called.
+    /// Returns the element type.
     pub(in crate::model::exec::mlx) fn element(&self) -> KvElementType {
         match self.dtype {
             ArrayType::Float16 => KvElementType::F16,

@@ -1,4 +1,4 @@
-//! How well a model predicts a text, computed by any executor.
+//! Perplexity of a text, computed by any executor.
 
 use anyhow::{Result, ensure};
 use stemma::{
@@ -6,8 +6,9 @@ use stemma::{
     model::exec::{Executor, Slot},
 };
 
-/// Perplexity of a text: e to the mean negative logarithm of the probability of each token after
-/// the ones before it in its window of so many tokens. All windows run side by side, one token a step.
+/// Returns the perplexity of a text: e to the mean negative log-likelihood of its tokens. The context of a
+/// token is the part of its window before it; a window has `window` tokens. All windows run as one batch,
+/// one token a step.
 pub(crate) fn perplexity<E: Executor>(
     executor: &mut E,
     tokens: &[TokenId],
@@ -18,31 +19,31 @@ pub(crate) fn perplexity<E: Executor>(
         !windows.is_empty(),
         "the text is shorter than {window} tokens"
     );
-    let mut memories: Vec<E::Kv> = windows.iter().map(|_| executor.new_kv()).collect();
-    let (mut logits, mut surprise) = (Vec::new(), 0.0);
-    for place in 0..window - 1 {
+    let mut kv_caches: Vec<E::Kv> = windows.iter().map(|_| executor.new_kv()).collect();
+    let (mut logits, mut nll) = (Vec::new(), 0.0);
+    for position in 0..window - 1 {
         let mut slots: Vec<Slot<'_, E::Kv>> = windows
             .iter()
-            .zip(&mut memories)
+            .zip(&mut kv_caches)
             .map(|(tokens, kv)| Slot {
-                tokens: &tokens[place..=place],
+                tokens: &tokens[position..=position],
                 kv,
                 logit_rows: 1,
             })
             .collect();
         executor.step(&mut slots, &mut logits)?;
         let rows = logits.chunks_exact(executor.vocab_size());
-        surprise += rows
+        nll += rows
             .zip(&windows)
-            .map(|(row, tokens)| surprise_at(row, tokens[place + 1]))
+            .map(|(row, tokens)| nll_at(row, tokens[position + 1]))
             .sum::<f64>();
     }
     let predicted = windows.len() * (window - 1);
-    Ok((surprise / predicted as f64).exp())
+    Ok((nll / predicted as f64).exp())
 }
 
-/// The negative logarithm of a token's probability.
-fn surprise_at(logits: &[f32], token: TokenId) -> f64 {
+/// Returns the negative log-likelihood of a token.
+fn nll_at(logits: &[f32], token: TokenId) -> f64 {
     let largest = logits.iter().copied().fold(f32::MIN, f32::max);
     let total: f64 = logits
         .iter()

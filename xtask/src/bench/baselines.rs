@@ -1,4 +1,4 @@
-//! The programs that are measured beside ours, from PyPI.
+//! The programs that stemma is compared with: llama.cpp and mlx-lm, from PyPI.
 
 use std::{
     ffi::OsStr,
@@ -8,10 +8,10 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::{ENGINE, bench};
+use super::cargo_bench::{ENGINE, bench};
 use crate::{folder, process, project::Project, python::Environment};
 
-/// A Python that has llama.cpp's server, which pip compiles for this machine, in minutes.
+/// Prepares a Python that has llama.cpp's server. pip compiles the server for this machine, in minutes.
 pub(super) fn llama_cpp(project: &Project, work: &Path) -> Result<Environment> {
     let requirements = "xtask/bench/llama_cpp_requirements.txt";
     let requirements = project.root().join(requirements);
@@ -20,13 +20,13 @@ pub(super) fn llama_cpp(project: &Project, work: &Path) -> Result<Environment> {
     Ok(environment)
 }
 
-/// llama.cpp's server: the one that is named, or the packaged one.
+/// Returns the path of llama.cpp's server: `given`, or else the packaged one.
 pub(super) fn llama_server(
     project: &Project,
     work: &Path,
-    named: Option<&Path>,
+    given: Option<&Path>,
 ) -> Result<PathBuf> {
-    match named {
+    match given {
         Some(path) => fs::canonicalize(path)
             .with_context(|| format!("there is no llama-server at {}", path.display())),
         None => {
@@ -36,8 +36,8 @@ pub(super) fn llama_server(
     }
 }
 
-/// A Python with mlx-lm, whose MLX has the same OpenBLAS as ours.
-pub(super) fn mlx_lm(project: &Project, work: &Path) -> Result<PathBuf> {
+/// Prepares mlx-lm with the OpenBLAS of stemma's MLX. Returns its Python and the folder of the weights.
+pub(super) fn mlx_lm(project: &Project, work: &Path, model: &str) -> Result<(PathBuf, PathBuf)> {
     let requirements = project.root().join("xtask/bench/requirements.txt");
     let environment = Environment::new(work.join("mlx-lm"), requirements);
     environment.prepare()?;
@@ -50,12 +50,12 @@ pub(super) fn mlx_lm(project: &Project, work: &Path) -> Result<PathBuf> {
         );
         copy_files(&ours, &theirs)?;
     }
-    Ok(environment.python())
+    Ok((environment.python(), f32_weights(project, work, model)?))
 }
 
-/// A folder in the Hugging Face layout with a model's weights as 32-bit floats and its tokenizer,
-/// written unless it is there.
-pub(super) fn whole_weights(project: &Project, work: &Path, model: &str) -> Result<PathBuf> {
+/// Returns a folder in the Hugging Face layout: the model's weights as 32-bit floats and its tokenizer.
+/// Writes the folder unless an earlier run completed it.
+fn f32_weights(project: &Project, work: &Path, model: &str) -> Result<PathBuf> {
     let to = work.join(format!("weights-{}", model.replace(['/', '\\'], "-")));
     if !to.join("tokenizer.json").is_file() {
         folder::create(&to)?;

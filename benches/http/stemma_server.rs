@@ -1,4 +1,4 @@
-//! The server with a made-up model and a log on disk, as the program sets it up.
+//! stemma with a scripted model and a session log on disk, set up as the program does.
 
 use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
@@ -16,50 +16,50 @@ use tokio::net::TcpListener;
 
 use super::model::{Script, tokenizer};
 
-/// Key/value memory of a token, in bytes: that of SmolLM2 in half precision. So the prefix cache has as
-/// many entries as it would have.
+/// KV cache of a token, in bytes: that of SmolLM2 135M as f16, so that the prefix cache holds as many
+/// entries as with that model.
 const KV_BYTES_PER_TOKEN: usize = 23_040;
 
-/// What is kept.
+/// Limits of the caches and of the store.
 pub(crate) struct Limits {
-    /// Bytes of the session log in memory.
+    /// Cache of the session log, in bytes.
     log_bytes: u64,
-    /// Bytes of prompts in memory.
+    /// Prefix cache, in bytes.
     prefix_bytes: usize,
-    /// On disk.
-    bounds: RetentionLimits,
+    /// Retention on disk.
+    retention: RetentionLimits,
 }
 
 impl Limits {
-    /// As in the program.
-    pub(crate) fn usual() -> Self {
+    /// The program's defaults.
+    pub(crate) fn defaults() -> Self {
         Self {
             log_bytes: SledOptions::default().cache_bytes,
             prefix_bytes: EngineOptions::default().cache_bytes_max,
-            bounds: RetentionLimits::default(),
+            retention: RetentionLimits::default(),
         }
     }
 
-    /// Caches that are soon full, so that what grows on is something else; of responses so many, and
-    /// what was not stored for a second, or everything.
-    pub(crate) fn small(kept: Option<u64>) -> Self {
-        let bounds = kept.map(|kept| RetentionLimits::from_flags(Some(kept), None, None, 1));
+    /// Small caches, which are soon full. The store keeps `stored_max` responses, and unstored ones for a
+    /// second; `None` keeps everything.
+    pub(crate) fn small(stored_max: Option<u64>) -> Self {
+        let retention = stored_max.map(|max| RetentionLimits::from_flags(Some(max), None, None, 1));
         Self {
             log_bytes: 8 << 20,
             prefix_bytes: 64 << 20,
-            bounds: bounds.unwrap_or_default(),
+            retention: retention.unwrap_or_default(),
         }
     }
 }
 
-/// A running server.
-pub(crate) struct Ours {
+/// A running stemma server.
+pub(crate) struct StemmaServer {
     pub(crate) address: SocketAddr,
     storage: Arc<SledStorage>,
     log: SessionLog,
 }
 
-impl Ours {
+impl StemmaServer {
     pub(crate) async fn start(folder: &Path, limits: &Limits) -> Result<Self> {
         let sled = SledOptions {
             cache_bytes: limits.log_bytes,
@@ -68,11 +68,11 @@ impl Ours {
         let log = SessionLog::start(
             storage.clone(),
             LogOptions {
-                retention: limits.bounds,
+                retention: limits.retention,
                 ..LogOptions::default()
             },
         )?;
-        // To make tokens of an answer is no work of a model.
+        // The output is tokenized in advance, because a model does not tokenize.
         let tokenizer = tokenizer();
         let end = tokenizer.token_id("<|im_end|>").context("no end token")?;
         let answer = tokenizer.encode_text(&"one two three ".repeat(100), false);
@@ -105,7 +105,7 @@ impl Ours {
         })
     }
 
-    /// Commits to the log so far.
+    /// Commits to the session log so far.
     pub(crate) fn commits(&self) -> u64 {
         self.storage.write_stats().commits
     }

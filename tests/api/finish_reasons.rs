@@ -1,12 +1,13 @@
-//! How answers end, plain and streamed alike.
+//! Finish reasons, streamed and not streamed alike.
 
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::{PATIENCE, Script, Setup, TestApp, error};
+use crate::support::{Script, Setup, TIMEOUT, TestApp, error};
 
-/// The response of a request, plain; checked to be the same streamed, but for the id.
+/// Returns the response to a request that is not streamed. Checks that the streamed response equals
+/// it except for the id.
 async fn both_ways(app: &TestApp, request: Value) -> Value {
     let plain = app.created(request.clone()).await;
     let events = app.stream(request).await.all().await;
@@ -24,7 +25,7 @@ async fn both_ways(app: &TestApp, request: Value) -> Value {
 }
 
 #[tokio::test]
-async fn by_its_own_end_token() {
+async fn eos_token() {
     let app = Setup::answering("Done.").start().await;
     let response = both_ways(&app, json!({"input": "x"})).await;
     assert_eq!(response["status"], "completed");
@@ -34,7 +35,7 @@ async fn by_its_own_end_token() {
 }
 
 #[tokio::test]
-async fn by_the_most_tokens_allowed() {
+async fn max_output_tokens() {
     let app = Setup::answering("A long story about nothing.")
         .start()
         .await;
@@ -50,7 +51,7 @@ async fn by_the_most_tokens_allowed() {
 }
 
 #[tokio::test]
-async fn by_the_servers_limit_or_the_context() {
+async fn server_limit_and_context_length() {
     let mut model = Script::new("scripted", |_| "x".repeat(500));
     model.max_output_tokens = Some(4);
     let app = Setup::of(model).start().await;
@@ -68,7 +69,7 @@ async fn by_the_servers_limit_or_the_context() {
 }
 
 #[tokio::test]
-async fn by_a_limit_within_a_character() {
+async fn limit_within_a_character() {
     let app = Setup::answering("\u{1F600}").start().await;
     for tokens in 1..=3 {
         let response = both_ways(&app, json!({"input": "x", "max_output_tokens": tokens})).await;
@@ -81,7 +82,7 @@ async fn by_a_limit_within_a_character() {
 }
 
 #[tokio::test]
-async fn at_once() {
+async fn empty_output() {
     let app = Setup::answering("").start().await;
     let response = both_ways(&app, json!({"input": "x"})).await;
     assert_eq!(response["status"], "completed");
@@ -90,7 +91,7 @@ async fn at_once() {
 }
 
 #[tokio::test]
-async fn by_a_stop_text_over_token_borders() {
+async fn stop_string_across_tokens() {
     let app = Setup::answering("one EN END two").start().await;
     let response = both_ways(&app, json!({"input": "x", "stop": ["END", "never"]})).await;
     assert_eq!(response["status"], "completed");
@@ -101,7 +102,7 @@ async fn by_a_stop_text_over_token_borders() {
 }
 
 #[tokio::test]
-async fn never_by_an_end_token_that_is_to_be_ignored() {
+async fn ignored_eos_token() {
     let app = Setup::answering("ab").start().await;
     let request = json!({"input": "x", "ignore_eos": true, "max_output_tokens": 9});
     let response = both_ways(&app, request).await;
@@ -111,7 +112,7 @@ async fn never_by_an_end_token_that_is_to_be_ignored() {
 }
 
 #[tokio::test]
-async fn by_a_failure_of_the_device() {
+async fn device_failure() {
     let model = || Script::new("scripted", |_| "Hello there, all of you.".to_owned());
     let app = Setup::of(model().executor(|executor| executor.failing_at(4)))
         .start()
@@ -132,7 +133,7 @@ async fn by_a_failure_of_the_device() {
         !failed.to_string().contains("by its script"),
         "the device's error is not for clients"
     );
-    // The engine goes on.
+    // The engine still serves requests.
     assert_eq!(
         app.created(json!({"input": "x"})).await["status"],
         "completed"
@@ -146,7 +147,7 @@ async fn by_a_failure_of_the_device() {
 }
 
 #[tokio::test]
-async fn by_a_panic_of_the_engine() {
+async fn engine_panic() {
     let model = Script::new("scripted", |_| "Hello there.".to_owned());
     let model = model.executor(|executor| executor.panicking_at(3));
     let app = Setup::of(model).start().await;
@@ -154,17 +155,17 @@ async fn by_a_panic_of_the_engine() {
     let events = app.stream(json!({"input": "x"})).await.all().await;
     assert_eq!(events.last().expect("an event")["type"], "response.failed");
     error(app.create(json!({"input": "x"})).await, 503).await;
-    // The thread is at its end, but perhaps not past it.
+    // The engine's thread is ending, but may not have ended.
     let begun = Instant::now();
     while app.get("/health").await.status() == 200 {
-        assert!(begun.elapsed() < PATIENCE, "still healthy");
+        assert!(begun.elapsed() < TIMEOUT, "still healthy");
     }
     let health = error(app.get("/health").await, 503).await;
     assert_eq!(health["code"], "engine_stopped");
 }
 
 #[tokio::test]
-async fn not_begun_because_all_places_are_taken() {
+async fn refused_if_the_queue_is_full() {
     let mut model = Script::new("scripted", |_| "x".repeat(2000))
         .executor(|executor| executor.step_delay(Duration::from_millis(5)));
     model.engine.running_max = 1;
@@ -182,7 +183,7 @@ async fn not_begun_because_all_places_are_taken() {
 }
 
 #[tokio::test]
-async fn not_begun_because_it_waited_too_long() {
+async fn refused_after_the_queue_timeout() {
     let mut model = Script::new("scripted", |_| "x".repeat(20_000))
         .executor(|executor| executor.step_delay(Duration::from_millis(5)));
     model.engine.running_max = 1;
@@ -205,7 +206,7 @@ async fn not_begun_because_it_waited_too_long() {
     let failed = streamed.last().expect("an event");
     assert_eq!(failed["type"], "response.failed");
     assert_eq!(failed["response"]["error"]["code"], "rate_limit_exceeded");
-    // The engine tells its numbers after the step in which it ends them.
+    // The engine updates its counters after the step that ends the requests.
     let counted = "stemma_queue_timeouts_total{model=\"scripted\"} 3";
     let begun = Instant::now();
     loop {
@@ -213,6 +214,6 @@ async fn not_begun_because_it_waited_too_long() {
         if metrics.contains(counted) {
             return;
         }
-        assert!(begun.elapsed() < PATIENCE, "{metrics}");
+        assert!(begun.elapsed() < TIMEOUT, "{metrics}");
     }
 }

@@ -1,4 +1,4 @@
-//! Requests that cannot be answered: error objects, before any stream begins.
+//! Requests that are rejected: error objects, before any stream begins.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -16,7 +16,7 @@ async fn a_refused_stream_is_plain_json() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_refused_by_name() {
+async fn unsupported_fields_are_refused_by_name() {
     let app = Setup::default().start().await;
     for request in [
         json!({"input": "x", "background": true}),
@@ -56,7 +56,7 @@ async fn a_prompt_beyond_the_context_is_refused_with_both_numbers() {
         exact.contains("has 9") && exact.contains("holds 64"),
         "{exact}"
     );
-    // A text that cannot fit is not even tokenised.
+    // A prompt that cannot fit by its length in bytes is rejected before tokenization.
     let estimated = message("q".repeat(100_000)).await;
     assert!(
         estimated.contains("at least") && estimated.contains("holds 64"),
@@ -65,7 +65,7 @@ async fn a_prompt_beyond_the_context_is_refused_with_both_numbers() {
 }
 
 #[tokio::test]
-async fn a_prompt_fits_if_one_token_of_answer_does() {
+async fn a_prompt_fits_if_one_output_token_fits() {
     let tokens = |response: &Value| {
         response["usage"]["input_tokens"]
             .as_u64()
@@ -82,7 +82,7 @@ async fn a_prompt_fits_if_one_token_of_answer_does() {
 }
 
 #[tokio::test]
-async fn a_model_without_a_template_cannot_converse() {
+async fn a_model_without_a_template_serves_no_responses() {
     let mut model = Script::new("base", |_| "x".to_owned());
     model.template = None;
     let app = Setup::of(model).start().await;
@@ -138,7 +138,7 @@ async fn a_panic_is_an_error_object_without_internals() {
 }
 
 #[tokio::test]
-async fn nothing_to_answer_is_refused_but_instructions_suffice() {
+async fn empty_input_is_refused_unless_there_are_instructions() {
     let app = Setup::default().start().await;
     let refused = error(app.create(json!({"input": "  \n"})).await, 400).await;
     assert_eq!(refused["type"], "invalid_request_error");

@@ -1,4 +1,4 @@
-//! Results of calls, fed back by a continuation or with the whole conversation.
+//! Tool results, sent by `previous_response_id` or with the whole conversation.
 
 use std::{path::Path, sync::Arc};
 
@@ -8,8 +8,14 @@ use stemma::session::{self, LogOptions, SessionLog, SledOptions};
 use super::{CALL, clock, model, saying, setup, weather};
 use crate::support::{Setup, TestApp, error};
 
-/// Feeds the result of a response's last call back.
-async fn fed(app: &TestApp, response: &Value, result: Value, more: Value) -> (Value, String) {
+/// Sends the result of a response's last call. Returns the next response and its continuation
+/// state.
+async fn send_result(
+    app: &TestApp,
+    response: &Value,
+    result: Value,
+    more: Value,
+) -> (Value, String) {
     let output = response["output"].as_array().expect("a list");
     let call = &output.last().expect("a call")["call_id"];
     let mut request = json!({
@@ -22,15 +28,19 @@ async fn fed(app: &TestApp, response: &Value, result: Value, more: Value) -> (Va
     }
     let answer = app.create(request).await;
     let status = answer.status();
-    let warmth = answer.headers().get("x-stemma-continuation").cloned();
+    let continuation = answer.headers().get("x-stemma-continuation").cloned();
     let body: Value = answer.json().await.expect("JSON");
     assert_eq!(status, 200, "{body}");
-    let warmth = warmth.expect("a header").to_str().expect("text").to_owned();
-    (body, warmth)
+    let continuation = continuation
+        .expect("a header")
+        .to_str()
+        .expect("text")
+        .to_owned();
+    (body, continuation)
 }
 
-/// The number of tokens of the same conversation, sent as it is.
-async fn explicit(app: &TestApp, request: &Value, response: &Value, result: &Value) -> Value {
+/// Returns the number of prompt tokens of the same conversation, sent in full.
+async fn tokens_in_full(app: &TestApp, request: &Value, response: &Value, result: &Value) -> Value {
     let output = response["output"].as_array().expect("a list");
     let mut input = vec![json!({"role": "user", "content": request["input"]})];
     input.extend(output.iter().cloned());
@@ -52,12 +62,12 @@ async fn a_result_continues_the_call_warm_and_is_the_same_as_the_whole_conversat
     for said in [CALL.to_owned(), format!("Let me look.\n{CALL}")] {
         let request = saying(&said);
         let first = app.created(request.clone()).await;
-        let (second, warmth) = fed(&app, &first, json!("sun"), json!({})).await;
+        let (second, continuation) = send_result(&app, &first, json!("sun"), json!({})).await;
         assert_eq!(
-            (second["output_text"].as_str(), &*warmth),
+            (second["output_text"].as_str(), &*continuation),
             (Some("It gave sun."), "warm")
         );
-        let tokens = explicit(&app, &request, &first, &json!("sun")).await;
+        let tokens = tokens_in_full(&app, &request, &first, &json!("sun")).await;
         assert_eq!(second["usage"]["input_tokens"], tokens);
     }
 }
@@ -69,12 +79,12 @@ async fn a_call_that_the_template_writes_otherwise_is_continued_with_its_own_tok
         "<tool_call>{\"arguments\":{\"city\":\"Oslo\"},\"name\":\"get_weather\"}</tool_call>",
     );
     let first = app.created(request.clone()).await;
-    let (second, warmth) = fed(&app, &first, json!("sun"), json!({})).await;
+    let (second, continuation) = send_result(&app, &first, json!("sun"), json!({})).await;
     assert_eq!(
-        (second["output_text"].as_str(), &*warmth),
+        (second["output_text"].as_str(), &*continuation),
         (Some("It gave sun."), "warm")
     );
-    let tokens = explicit(&app, &request, &first, &json!("sun")).await;
+    let tokens = tokens_in_full(&app, &request, &first, &json!("sun")).await;
     assert_ne!(second["usage"]["input_tokens"], tokens);
     let details = &second["usage"]["input_tokens_details"]["cached_tokens"];
     let said = first["usage"]["total_tokens"].as_u64().expect("a number");
@@ -85,19 +95,19 @@ async fn a_call_that_the_template_writes_otherwise_is_continued_with_its_own_tok
 }
 
 #[tokio::test]
-async fn who_no_longer_must_call_is_told_otherwise() {
+async fn a_tool_choice_that_ends_rebuilds_the_prompt() {
     let app = setup().start().await;
     let mut request = saying(CALL);
     request["tool_choice"] = "required".into();
     let first = app.created(request).await;
-    let (second, warmth) = fed(&app, &first, json!("sun"), json!({})).await;
+    let (second, continuation) = send_result(&app, &first, json!("sun"), json!({})).await;
     assert_eq!(
-        (second["output_text"].as_str(), &*warmth),
+        (second["output_text"].as_str(), &*continuation),
         (Some("It gave sun."), "rebuilt")
     );
     let forced = json!({"tool_choice": "required"});
-    let (_, warmth) = fed(&app, &first, json!("sun"), forced).await;
-    assert_eq!(warmth, "warm");
+    let (_, continuation) = send_result(&app, &first, json!("sun"), forced).await;
+    assert_eq!(continuation, "warm");
 }
 
 fn open(folder: &Path) -> SessionLog {
@@ -130,9 +140,9 @@ async fn a_result_continues_the_call_after_a_restart() {
     stop(server).await;
 
     let server = start().await;
-    let (second, warmth) = fed(&server.0, &first, json!("sun"), json!({})).await;
+    let (second, continuation) = send_result(&server.0, &first, json!("sun"), json!({})).await;
     assert_eq!(
-        (second["output_text"].as_str(), &*warmth),
+        (second["output_text"].as_str(), &*continuation),
         (Some("It gave sun."), "cold")
     );
     stop(server).await;
@@ -185,7 +195,7 @@ async fn results_in_parts_and_an_output_with_nulls_are_taken() {
         {"type": "input_file", "file_id": "f"},
         {"type": "output_text", "text": "b", "annotations": null},
     ]);
-    let (second, _) = fed(&app, &first, parts, json!({})).await;
+    let (second, _) = send_result(&app, &first, parts, json!({})).await;
     let text = "It gave a\n{\"type\":\"input_file\",\"file_id\":\"f\"}\nb.";
     assert_eq!(second["output_text"], text);
 

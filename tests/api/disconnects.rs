@@ -1,19 +1,19 @@
-//! Clients that go away, and a server that is told to.
+//! Clients that disconnect, and shutdown of the server.
 
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::support::{Events, PATIENCE, Script, Setup, error};
+use crate::support::{Events, Script, Setup, TIMEOUT, error};
 
-/// A model that talks for minutes.
+/// A model that generates for minutes.
 fn talkative() -> Script {
     Script::new("scripted", |_| "word ".repeat(3000))
         .executor(|executor| executor.step_delay(Duration::from_millis(2)))
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_a_stream_frees_its_place() {
+async fn a_disconnect_from_a_stream_frees_its_sequence() {
     let app = Setup::of(talkative()).start().await;
     for _ in 0..20 {
         let mut stream = app.stream(json!({"input": "x"})).await;
@@ -25,7 +25,7 @@ async fn a_client_that_leaves_a_stream_frees_its_place() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_before_its_whole_answer_frees_its_place() {
+async fn a_disconnect_before_the_response_frees_its_sequence() {
     let app = Setup::of(talkative()).start().await;
     for _ in 0..5 {
         let waiting = app.create(json!({"input": "x"}));
@@ -36,7 +36,7 @@ async fn a_client_that_leaves_before_its_whole_answer_frees_its_place() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_the_queue_frees_its_place() {
+async fn a_disconnect_while_queued_frees_the_queue_slot() {
     let mut model = talkative();
     model.engine.running_max = 1;
     model.engine.waiting_max = 1;
@@ -51,9 +51,9 @@ async fn a_client_that_leaves_the_queue_frees_its_place() {
             if answer.status() != 429 {
                 break answer;
             }
-            assert!(begun.elapsed() < PATIENCE, "the place stays taken");
+            assert!(begun.elapsed() < TIMEOUT, "the place stays taken");
         };
-        // Its first events come although it waits.
+        // The first events arrive while the request is queued.
         let mut waiting = Events::new(waiting);
         waiting.until("response.in_progress").await;
         assert_eq!(app.create(request.clone()).await.status(), 429);
@@ -82,7 +82,7 @@ async fn shutting_down_lets_turns_finish() {
 }
 
 #[tokio::test]
-async fn shutting_down_ends_turns_that_go_on() {
+async fn shutting_down_ends_turns_after_the_grace_period() {
     let mut app = Setup::of(talkative()).start().await;
     let mut stream = app.stream(json!({"input": "x"})).await;
     stream.until("response.output_text.delta").await;

@@ -1,5 +1,8 @@
 //! The rules of docs/architecture.md that a program can check, over the sources as text.
 
+mod cycles;
+mod prose;
+
 use std::{
     fs,
     path::{Path, PathBuf},

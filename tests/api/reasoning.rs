@@ -1,15 +1,15 @@
-//! Answers with thoughts, on a template that knows `<think>`.
+//! Outputs with reasoning, on a template that contains `<think>`.
 
 use serde_json::{Value, json};
 
 use crate::support::{Script, Setup, TestApp};
 
-/// ChatML, as Qwen writes it.
+/// ChatML, as in Qwen's template.
 const CHATML: &str = "{% for message in messages %}\
     {{ '<|im_start|>' + message.role + '\n' + message.content.split('</think>')[-1] + '<|im_end|>\n' }}\
     {% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
 
-/// The same, opening the thoughts itself.
+/// The same template, which also opens the reasoning.
 pub(super) const OPENING: &str = "{% for message in messages %}\
     {{ '<|im_start|>' + message.role + '\n' + message.content.split('</think>')[-1] + '<|im_end|>\n' }}\
     {% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n<think>\n' }}{% endif %}";
@@ -20,7 +20,7 @@ async fn saying(answer: &'static str, template: &'static str) -> TestApp {
     Setup::of(model).start().await
 }
 
-/// The kinds and texts of a response's items.
+/// Returns the types and texts of a response's output items.
 fn items(response: &Value) -> Vec<(&str, &str)> {
     let items = response["output"].as_array().expect("a list").iter();
     items
@@ -32,7 +32,7 @@ fn items(response: &Value) -> Vec<(&str, &str)> {
 }
 
 #[tokio::test]
-async fn thoughts_are_an_item_of_their_own() {
+async fn reasoning_is_an_output_item() {
     let both = [("reasoning", "Hm, 2."), ("message", "Yes.")];
     for (template, answer) in [
         (CHATML, "<think>\nHm, 2.\n</think>\n\nYes."),
@@ -43,10 +43,10 @@ async fn thoughts_are_an_item_of_their_own() {
         assert_eq!(items(&response), both);
         assert_eq!(response["output_text"], "Yes.");
         let usage = &response["usage"];
-        let thought = usage["output_tokens_details"]["reasoning_tokens"].as_u64();
+        let reasoning = usage["output_tokens_details"]["reasoning_tokens"].as_u64();
         let all = usage["output_tokens"].as_u64().expect("a number");
         assert!(
-            thought.is_some_and(|thought| thought > 4 && thought < all),
+            reasoning.is_some_and(|reasoning| reasoning > 4 && reasoning < all),
             "{usage}"
         );
         let events = app.stream(json!({"input": "x"})).await.all().await;
@@ -64,7 +64,7 @@ async fn thoughts_are_an_item_of_their_own() {
 }
 
 #[tokio::test]
-async fn thoughts_that_never_end_are_no_text() {
+async fn unclosed_reasoning_is_not_output_text() {
     let app = saying("Hm, and so on", OPENING).await;
     let response = app.created(json!({"input": "x"})).await;
     assert_eq!(items(&response), [("reasoning", "Hm, and so on")]);
@@ -78,7 +78,7 @@ async fn thoughts_that_never_end_are_no_text() {
 }
 
 #[tokio::test]
-async fn stop_texts_are_looked_for_in_what_is_said() {
+async fn stop_strings_match_message_text_not_reasoning() {
     let app = saying("<think>One. Two.</think>Three. Four.", CHATML).await;
     let response = app.created(json!({"input": "x", "stop": [". "]})).await;
     assert_eq!(
@@ -93,7 +93,7 @@ async fn stop_texts_are_looked_for_in_what_is_said() {
 }
 
 #[tokio::test]
-async fn the_vocabulary_may_have_the_markers_instead_of_the_template() {
+async fn reasoning_markers_can_come_from_the_vocabulary() {
     let app = Setup::answering("<think>a</think>b").start().await;
     let response = app.created(json!({"input": "x"})).await;
     assert_eq!(items(&response), [("reasoning", "a"), ("message", "b")]);

@@ -1,30 +1,30 @@
-//! Conversations, as the users of each server hold them: ours by the response that is continued, the
-//! others by sending everything again.
+//! Conversations with each server. stemma continues a stored response; the other servers get the whole
+//! conversation with every request.
 
 use anyhow::{Result, bail, ensure};
 use serde_json::{Value, json};
 
 use super::{
-    client::{Answer, Client},
+    client::{Client, Completion},
     servers::Side,
 };
 
-/// The novel of the tests, for prompts to quote.
+/// A novel, quoted in prompts.
 const NOVEL: &str = include_str!("../../../tests/data/text/eighty-days.txt");
 
-/// Words of a message that fills a conversation.
+/// Longest filling message, in words of the novel.
 const FILL_WORDS: u64 = 150;
-/// Tokens that such a message has about it, with its answer.
+/// Tokens of a filling message beside its words: markup, the request and the output.
 const FILL_TOKENS: u64 = 40;
-/// Tokens that so many words of the novel have, more often less.
+/// Upper estimate of the tokens of 100 words of the novel.
 const TOKENS_OF_100_WORDS: u64 = 140;
-/// Longest answers: short, and that of a turn which must end by itself.
+/// `max_tokens` of a short output, and of an output that must end with an EOS token.
 const SHORT_TOKENS_MAX: u64 = 4;
 const WHOLE_TOKENS_MAX: u64 = 96;
-/// Turns that may be asked again because their answer did not end.
+/// Limit of consecutive turns whose output was cut off.
 const RETRIES_MAX: usize = 12;
 
-/// Passages of the novel, one after the other, from the beginning again at its end.
+/// Consecutive passages of the novel; starts over at its end.
 #[derive(Debug)]
 pub(super) struct Passages {
     words: Vec<&'static str>,
@@ -32,14 +32,14 @@ pub(super) struct Passages {
 }
 
 impl Passages {
-    /// Begins at a place that the number chooses.
+    /// Starts at a word that `start` selects.
     pub(super) fn from(start: usize) -> Self {
         let words: Vec<_> = NOVEL.split_whitespace().collect();
         let at = start * 997 % words.len();
         Self { words, at }
     }
 
-    /// The next so many words.
+    /// Returns the next `count` words.
     pub(super) fn next(&mut self, count: u64) -> String {
         let words = self.words.iter().cycle().skip(self.at);
         let passage: Vec<&str> = words.take(count as usize).copied().collect();
@@ -47,7 +47,7 @@ impl Passages {
         passage.join(" ")
     }
 
-    /// About so many tokens, at most.
+    /// Returns the next words, about `count` tokens at most.
     pub(super) fn tokens(&mut self, count: u64) -> String {
         self.next(count * 100 / TOKENS_OF_100_WORDS)
     }
@@ -55,19 +55,19 @@ impl Passages {
 
 /// A conversation with one server.
 #[derive(Debug)]
-pub(super) struct Talk<'a> {
+pub(super) struct Conversation<'a> {
     pub(super) client: &'a Client,
     side: Side,
-    /// The response that ours continues.
+    /// The last completed response, which stemma continues.
     pub(super) previous: Option<String>,
-    /// Everything said, for the others.
+    /// The whole conversation, for the other servers.
     messages: Vec<Value>,
-    /// Tokens of all that.
+    /// Tokens of the conversation.
     pub(super) tokens: u64,
     turns: usize,
 }
 
-impl<'a> Talk<'a> {
+impl<'a> Conversation<'a> {
     pub(super) fn new(client: &'a Client, side: Side) -> Self {
         Self {
             client,
@@ -79,10 +79,9 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// Says something and hears the answer. One of ours that the model did not end is heard, but not
-    /// continued.
-    pub(super) fn say(&mut self, text: &str, tokens_max: u64) -> Result<Answer> {
-        let answer = match self.side {
+    /// Runs a turn. With stemma, later turns do not continue a turn that was cut off.
+    pub(super) fn run_turn(&mut self, text: &str, tokens_max: u64) -> Result<Completion> {
+        let completion = match self.side {
             Side::Stemma => {
                 let body = turn(self.previous.as_deref(), text, tokens_max);
                 self.client.response(&body)?
@@ -90,31 +89,31 @@ impl<'a> Talk<'a> {
             Side::LlamaCpp | Side::MlxLm => {
                 self.messages
                     .push(json!({ "role": "user", "content": text }));
-                let answer = self.client.chat(&json!({
+                let completion = self.client.chat(&json!({
                     "messages": self.messages,
                     "temperature": 0,
                     "max_tokens": tokens_max,
                     "stream": true,
                     "stream_options": { "include_usage": true },
                 }))?;
-                let said = json!({ "role": "assistant", "content": answer.text });
-                self.messages.push(said);
-                answer
+                let message = json!({ "role": "assistant", "content": completion.text });
+                self.messages.push(message);
+                completion
             }
         };
-        if self.side != Side::Stemma || answer.completed {
-            self.previous = Some(answer.id.clone());
-            self.tokens = answer.tokens();
+        if self.side != Side::Stemma || completion.completed {
+            self.previous = Some(completion.id.clone());
+            self.tokens = completion.tokens();
         }
-        Ok(answer)
+        Ok(completion)
     }
 
-    /// Talks until the conversation has about so many tokens.
+    /// Runs turns until the conversation has about `size` tokens.
     pub(super) fn fill(&mut self, passages: &mut Passages, size: u64) -> Result<()> {
         let mut retries = 0;
         while self.tokens + 2 * FILL_TOKENS < size {
             let room = size - self.tokens - FILL_TOKENS;
-            // What the model does not end at one length it may at another.
+            // If the model does not end its output, it may after a prompt of another length.
             let words = FILL_WORDS.min(room * 100 / TOKENS_OF_100_WORDS) / (1 + retries as u64 / 2);
             let text = format!("{}\n\nSay only: OK.", passages.next(words));
             let tokens_max = match self.side {
@@ -122,26 +121,26 @@ impl<'a> Talk<'a> {
                 Side::LlamaCpp | Side::MlxLm => SHORT_TOKENS_MAX,
             };
             let before = self.tokens;
-            self.say(&text, tokens_max)?;
+            self.run_turn(&text, tokens_max)?;
             retries = match self.tokens > before {
                 true => 0,
                 false => retries + 1,
             };
-            ensure!(retries < RETRIES_MAX, "the model ends none of its answers");
+            ensure!(retries < RETRIES_MAX, "the model ends none of its outputs");
         }
         Ok(())
     }
 
-    /// Asks something short, whose answer goes into the conversation.
-    pub(super) fn ask(&mut self) -> Result<Answer> {
+    /// Runs a short turn.
+    pub(super) fn ask(&mut self) -> Result<Completion> {
         self.turns += 1;
         let (one, other) = (self.turns * 7 % 50, self.turns * 3 % 40);
         let text = format!("What is {one} plus {other}? Say only the number.");
-        self.say(&text, WHOLE_TOKENS_MAX)
+        self.run_turn(&text, WHOLE_TOKENS_MAX)
     }
 }
 
-/// A turn of ours.
+/// Returns a request of `/v1/responses`.
 pub(super) fn turn(previous: Option<&str>, text: &str, tokens_max: u64) -> Value {
     let mut body = json!({
         "input": text,
@@ -155,11 +154,11 @@ pub(super) fn turn(previous: Option<&str>, text: &str, tokens_max: u64) -> Value
     body
 }
 
-/// Makes sure that a continuation was what it is measured as.
-pub(super) fn expect(answer: &Answer, temperature: &str) -> Result<()> {
-    match answer.temperature.as_deref() {
-        Some(said) if said == temperature => Ok(()),
-        said => bail!("a turn should have been {temperature}, but was {said:?}"),
+/// Checks the continuation state that the server reported.
+pub(super) fn expect(completion: &Completion, state: &str) -> Result<()> {
+    match completion.continuation.as_deref() {
+        Some(reported) if reported == state => Ok(()),
+        reported => bail!("a turn should have been {state}, but was {reported:?}"),
     }
 }
 
@@ -168,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn passages_go_on_and_begin_again() {
+    fn passages_start_over_at_the_end() {
         let mut passages = Passages::from(0);
         assert_eq!(passages.next(3), "Mr. Phileas Fogg");
         assert_eq!(passages.next(2), "lived, in");
@@ -179,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_continuation_names_what_it_continues() {
+    fn only_a_continuation_names_a_previous_response() {
         assert!(turn(None, "Hi", 4).get("previous_response_id").is_none());
         assert_eq!(
             turn(Some("resp_1"), "Hi", 4)["previous_response_id"],

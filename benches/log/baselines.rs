@@ -1,4 +1,4 @@
-//! Other ways to keep the bytes that the log keeps, behind one thread that groups them as it does.
+//! Other stores of the session log's bytes, behind one thread that groups commits as the log does.
 
 use std::{
     fs::File,
@@ -24,29 +24,29 @@ use super::{
     turns::{self, CHAIN_TURNS},
 };
 
-/// Turns that may wait, as in the log.
+/// Bound of the commit queue, as in the log.
 const QUEUE_LEN_MAX: usize = 256;
 
-/// The values that one turn adds or changes.
+/// The entries that one turn adds or changes.
 type Pairs = Vec<(Vec<u8>, Value)>;
 
-/// What one turn of a conversation writes, with the id that it was written under.
+/// The entries that one turn of a conversation writes, and the turn's id.
 #[derive(Debug, Clone)]
 struct Sample {
     id: SessionId,
     pairs: Vec<(Key, Value)>,
 }
 
-/// Writes turns for a time.
+/// Writes turns for `time`.
 pub(crate) async fn rate(
-    rival: Store,
+    baseline: Store,
     folder: &Path,
     time: Duration,
     writers: usize,
 ) -> Result<Load> {
     let samples = Arc::new(samples().await?);
     let (queue, waiting) = mpsc::sync_channel(QUEUE_LEN_MAX);
-    let commit = open(rival, folder)?;
+    let commit = open(baseline, folder)?;
     let thread = thread::spawn(move || group(&waiting, commit));
     let clients = (0..writers as u64).map(|number| Writer {
         samples: samples.clone(),
@@ -61,7 +61,7 @@ pub(crate) async fn rate(
     load
 }
 
-/// A conversation's values, taken from a log in memory.
+/// Writes one conversation to a log in memory and returns its entries.
 async fn samples() -> Result<Vec<Sample>> {
     let storage = Arc::new(MemoryStorage::default());
     let log = SessionLog::start(storage.clone(), LogOptions::default())?;
@@ -69,7 +69,7 @@ async fn samples() -> Result<Vec<Sample>> {
     let mut last = None;
     for _ in 0..CHAIN_TURNS {
         let before = storage.entries();
-        let id = turns::new_id();
+        let id = load::new_id();
         turns::store(&log, id, last).await?;
         last = Some(id);
         let changed = storage.entries().into_iter().filter(|(key, value)| {
@@ -85,16 +85,16 @@ async fn samples() -> Result<Vec<Sample>> {
 }
 
 impl Sample {
-    /// The same values for another turn.
-    fn renamed(&self, id: SessionId, number: u64) -> Pairs {
+    /// Returns the entries with the id of another turn.
+    fn with_id(&self, id: SessionId, number: u64) -> Pairs {
         let renamed = self.pairs.iter().map(|(key, value)| {
             let mut key = key.as_bytes().to_vec();
-            let named = key.windows(16).position(|part| part == self.id.0);
-            match named {
+            let id_at = key.windows(16).position(|bytes| bytes == self.id.0);
+            match id_at {
                 Some(at) => key[at..at + 16].copy_from_slice(&id.0),
                 None => {
-                    let place = key.len() - 8;
-                    key[place..].copy_from_slice(&number.to_be_bytes());
+                    let suffix = key.len() - 8;
+                    key[suffix..].copy_from_slice(&number.to_be_bytes());
                 }
             }
             (key, value.clone())
@@ -119,7 +119,7 @@ impl Client for Writer {
         let sample = &self.samples[(self.turns % CHAIN_TURNS) as usize];
         self.turns += 1;
         let (durable, answer) = oneshot::channel();
-        let pairs = sample.renamed(id, self.turns);
+        let pairs = sample.with_id(id, self.turns);
         self.queue
             .send(Request { pairs, durable })
             .map_err(|_| anyhow!("the writing thread is gone"))?;
@@ -129,7 +129,7 @@ impl Client for Writer {
 
 type Commit = Box<dyn FnMut(&[Request]) -> Result<()> + Send>;
 
-/// Takes all that waits, makes it durable, answers.
+/// Commits all waiting turns together and acknowledges them, until the queue is closed.
 fn group(waiting: &mpsc::Receiver<Request>, mut commit: Commit) -> Result<()> {
     while let Ok(first) = waiting.recv() {
         let mut requests = vec![first];
@@ -146,12 +146,12 @@ fn pairs(requests: &[Request]) -> impl Iterator<Item = &(Vec<u8>, Value)> {
     requests.iter().flat_map(|request| &request.pairs)
 }
 
-fn open(rival: Store, folder: &Path) -> Result<Commit> {
-    match rival {
+fn open(baseline: Store, folder: &Path) -> Result<Commit> {
+    match baseline {
         Store::Raw => raw(folder),
         Store::Sled => bare_sled(folder),
         Store::Sqlite => sqlite(folder),
-        Store::Log => Err(anyhow!("the log is no rival of itself")),
+        Store::Log => Err(anyhow!("the log is not a baseline")),
     }
 }
 
@@ -181,7 +181,7 @@ fn bare_sled(folder: &Path) -> Result<Commit> {
             batch.insert(key.as_slice(), value.as_slice());
         }
         db.apply_batch(batch)?;
-        // It syncs, as the log's does.
+        // The flush syncs, as in the log.
         db.flush()?;
         Ok(())
     }))

@@ -1,4 +1,5 @@
-//! The engine: conversations that go on from the prefix cache answer as those read in full.
+//! Outputs after prompts that are partly in the prefix cache, compared with outputs after a full
+//! prefill.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,20 +15,20 @@ use super::running::{assert_close, job, load, load_cpu, start};
 fn options(cache_bytes_max: usize) -> EngineOptions {
     EngineOptions {
         cache_bytes_max,
-        // Short chunks, so that answers are written while other prompts are read.
+        // Short prefill chunks, so that decode and prefill share steps.
         step_prefill_tokens_max: 8,
         ..EngineOptions::default()
     }
 }
 
-/// Runs no step while somebody holds the gate.
+/// An executor that runs no step while the gate is locked.
 struct Gated<E> {
     executor: E,
     gate: Arc<Mutex<()>>,
 }
 
 impl<E> Gated<E> {
-    /// Loads one, on the thread that is to run it.
+    /// Returns a function that loads the executor, on the engine's thread.
     fn over(
         load: impl FnOnce() -> E + Send + 'static,
         gate: &Arc<Mutex<()>>,
@@ -69,8 +70,8 @@ impl<E: Executor> Executor for Gated<E> {
     }
 }
 
-/// How much of a prompt was cached, and its likeliest continuation.
-async fn answer(engine: &EngineHandle, prompt: &[u32]) -> (usize, Vec<GeneratedToken>) {
+/// Returns the number of cached prompt tokens, and the greedy output.
+async fn generate(engine: &EngineHandle, prompt: &[u32]) -> (usize, Vec<GeneratedToken>) {
     read(submit(engine, prompt)).await
 }
 
@@ -80,7 +81,9 @@ fn submit(engine: &EngineHandle, prompt: &[u32]) -> TokenStream {
         logprobs: Some(0),
         ..SamplingParams::default()
     };
-    engine.submit(job(prompt, 12, sampling)).expect("a place")
+    engine
+        .submit(job(prompt, 12, sampling))
+        .expect("a queue slot")
 }
 
 async fn read(mut stream: TokenStream) -> (usize, Vec<GeneratedToken>) {
@@ -110,7 +113,7 @@ fn assert_same(what: &str, got: &[GeneratedToken], expected: &[GeneratedToken]) 
 }
 
 #[tokio::test]
-async fn reuse_never_changes_an_answer() {
+async fn the_prefix_cache_never_changes_an_output() {
     for model in ["llama", "mistral", "gemma3_text"] {
         check(model, move || load(model, &MlxOptions::default())).await;
         check(model, move || {
@@ -125,17 +128,17 @@ async fn check<E: Executor + 'static>(model: &str, load: impl Fn() -> E + Copy +
     let gated = Gated::over(load, &gate);
     let (warm, cold) = (start(gated, options(1 << 30)), start(load, options(0)));
     let stem: Vec<u32> = (0..40).map(|n| n * 37 % 96).collect();
-    let (cached, first) = answer(&warm, &stem).await;
+    let (cached, first) = generate(&warm, &stem).await;
     assert_eq!(cached, 0);
-    // The last token of an answer is not run.
-    let told = [&stem[..], &ids(&first)].concat();
+    // The KV cache has no entry of the last output token.
+    let history = [&stem[..], &ids(&first)].concat();
     let prompts = [
         (39, stem.clone()),
-        (51, [&told[..], &[5, 6, 7]].concat()),
-        (51, [&told[..], &[8, 9]].concat()),
+        (51, [&history[..], &[5, 6, 7]].concat()),
+        (51, [&history[..], &[8, 9]].concat()),
         (20, [&stem[..20], &[95, 94]].concat()),
     ];
-    // None ends before the last has come.
+    // No job ends before all jobs are queued.
     let held = gate.lock();
     let streams: Vec<_> = prompts
         .iter()
@@ -143,14 +146,14 @@ async fn check<E: Executor + 'static>(model: &str, load: impl Fn() -> E + Copy +
         .collect();
     drop(held);
     let together = futures::future::join_all(streams.into_iter().map(read)).await;
-    for ((known, prompt), (cached, tokens)) in prompts.iter().zip(together) {
-        assert_eq!(cached, *known, "{model}");
-        let (none, expected) = answer(&cold, prompt).await;
+    for ((expected_cached, prompt), (cached, tokens)) in prompts.iter().zip(together) {
+        assert_eq!(cached, *expected_cached, "{model}");
+        let (none, expected) = generate(&cold, prompt).await;
         assert_eq!(none, 0);
         assert_same(&format!("{model} after {cached}"), &tokens, &expected);
     }
-    // Those that ran side by side left what the next one goes on from.
-    let (cached, again) = answer(&warm, &prompts[1].1).await;
+    // Concurrent sequences leave entries that the next prompt uses.
+    let (cached, again) = generate(&warm, &prompts[1].1).await;
     assert_eq!(cached, prompts[1].1.len() - 1, "{model}");
-    assert_same(model, &again, &answer(&cold, &prompts[1].1).await.1);
+    assert_same(model, &again, &generate(&cold, &prompts[1].1).await.1);
 }
