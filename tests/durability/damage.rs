@@ -28,11 +28,7 @@ fn db(dir: &Path) -> PathBuf {
 struct Sample {
     dir: tempfile::TempDir,
     ids: BTreeSet<SessionId>,
-<<<<<<< HEAD
     /// True if its process closed the store.
-=======
-    /// True if its process ended in order.
->>>>>>> main
     closed: bool,
 }
 

@@ -161,11 +161,7 @@ fn push_range<W: Write>(
 pub struct Archive {
     file: File,
     index: BTreeMap<Key, Entry>,
-<<<<<<< HEAD
     /// True if the archive is complete, not carved.
-=======
-    /// True if it says that it holds all of what was exported.
->>>>>>> main
     pub whole: bool,
 }
 

@@ -1,9 +1,4 @@
-<<<<<<< HEAD
 //! The responses and deletions that clients saw acknowledged, and their check against a server.
-=======
-//! Responses and deletions that clients saw acknowledged, and checks that a restarted server has
-//! them.
->>>>>>> main
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,7 +13,6 @@ use serde_json::{Value, json};
 
 use super::{
     server::Server,
-<<<<<<< HEAD
     writers::{self, Load, output_of},
 };
 
@@ -50,48 +44,11 @@ pub(super) struct Acknowledged {
     pub(super) begun: BTreeSet<String>,
     pub(super) deleted: BTreeSet<String>,
     /// Deletions without a confirmation.
-=======
-    writers::{self, Load, scripted_output},
-};
-
-/// Timeout of a few responses of a real model.
-const PATIENCE: Duration = Duration::from_secs(120);
-
-/// A response that a client received in full.
-#[derive(Debug, Clone)]
-pub(super) struct Turn {
-    pub(super) response: Value,
-    /// Messages of its conversation, including its own output.
-    pub(super) messages: usize,
-}
-
-/// The time of a kill.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Until {
-    After(Duration),
-    /// After this number of responses in total.
-    Stored(usize),
-}
-
-/// Acknowledgements that the clients received.
-#[derive(Debug, Default)]
-pub(super) struct Acknowledged {
-    /// Responses received in full, or whose terminal event was received, by id.
-    pub(super) stored: BTreeMap<String, Turn>,
-    /// Ids of streams whose first event was received.
-    pub(super) begun: BTreeSet<String>,
-    pub(super) deleted: BTreeSet<String>,
-    /// Requested deletions without an acknowledgement.
->>>>>>> main
     pub(super) deleting: BTreeSet<String>,
 }
 
 impl Acknowledged {
-<<<<<<< HEAD
     /// Lets clients write until a moment, then kills the server. Adds what they received.
-=======
-    /// Runs writing clients, and kills the server under them. Adds the acknowledgements.
->>>>>>> main
     pub(super) fn write_and_kill(&mut self, server: Server, load: &Load, until: Until) {
         let acknowledged = Arc::new(Mutex::new(std::mem::take(self)));
         let runtime = runtime();
@@ -104,11 +61,7 @@ impl Acknowledged {
             Until::Stored(count) => {
                 let begun = Instant::now();
                 while acknowledged.lock().unwrap().stored.len() < count {
-<<<<<<< HEAD
                     assert!(begun.elapsed() < TIMEOUT, "no {count} answers in time");
-=======
-                    assert!(begun.elapsed() < PATIENCE, "no {count} answers in time");
->>>>>>> main
                     thread::sleep(Duration::from_millis(5));
                 }
             }
@@ -120,7 +73,6 @@ impl Acknowledged {
 
     /// Returns the responses that must be readable.
     pub(super) fn readable(&self) -> impl Iterator<Item = (&String, &Turn)> {
-<<<<<<< HEAD
         let gone = |id: &String| self.deleted.contains(id) || self.deleting.contains(id);
         self.stored.iter().filter(move |(id, _)| !gone(id))
     }
@@ -128,15 +80,6 @@ impl Acknowledged {
     /// Checks that a server has every acknowledged write and nothing incomplete, and that it can
     /// continue a response.
     pub(super) fn assert_contains_all(&self, server: &Server, scripted: bool, what: &str) {
-=======
-        let deleted = |id: &String| self.deleted.contains(id) || self.deleting.contains(id);
-        self.stored.iter().filter(move |(id, _)| !deleted(id))
-    }
-
-    /// Checks that the server has everything that was acknowledged, has nothing half-written, and
-    /// can continue a response.
-    pub(super) fn assert_stored(&self, server: &Server, scripted: bool, what: &str) {
->>>>>>> main
         runtime().block_on(async {
             let client = Client::new();
             let get = async |id: &str| -> Response {
@@ -154,21 +97,12 @@ impl Acknowledged {
             for id in &self.deleted {
                 assert_eq!(get(id).await.status(), 404, "{what}: {id} was deleted");
             }
-<<<<<<< HEAD
             // A stream without a received end is stored completely or not at all.
             let unfinished = self
                 .begun
                 .iter()
                 .filter(|id| !self.stored.contains_key(*id));
             for id in unfinished {
-=======
-            // A response without an acknowledged end exists in full or not at all.
-            let unended = self
-                .begun
-                .iter()
-                .filter(|id| !self.stored.contains_key(*id));
-            for id in unended {
->>>>>>> main
                 let read = get(id).await;
                 if read.status() != 404 {
                     let read: Value = read.json().await.unwrap();
@@ -177,17 +111,12 @@ impl Acknowledged {
                 }
             }
             if let Some((id, turn)) = self.readable().last() {
-<<<<<<< HEAD
                 continue_response(&client, server, id, turn, scripted).await;
-=======
-                continue_from(&client, server, id, turn, scripted).await;
->>>>>>> main
             }
         });
     }
 }
 
-<<<<<<< HEAD
 /// Continues a response with the whole conversation.
 async fn continue_response(
     client: &Client,
@@ -196,10 +125,6 @@ async fn continue_response(
     turn: &Turn,
     scripted: bool,
 ) {
-=======
-/// Continues a response with its whole conversation.
-async fn continue_from(client: &Client, server: &Server, id: &str, turn: &Turn, scripted: bool) {
->>>>>>> main
     let request = json!({"input": "Go on.", "previous_response_id": id, "max_output_tokens": 60});
     let url = format!("{}/v1/responses", server.url);
     let answer = client.post(url).json(&request).send().await.unwrap();
@@ -208,20 +133,12 @@ async fn continue_from(client: &Client, server: &Server, id: &str, turn: &Turn, 
     let response: Value = answer.json().await.unwrap();
     assert_eq!(response["previous_response_id"], id);
     if scripted {
-<<<<<<< HEAD
         // Its snapshot may have been written before the kill.
-=======
-        // The server may have written a snapshot before it was killed.
->>>>>>> main
         let forked = continuation == "cold" || continuation == "thawed";
         assert!(forked, "{continuation:?}");
         assert_eq!(
             response["output_text"],
-<<<<<<< HEAD
             output_of(turn.messages + 1, "Go on.")
-=======
-            scripted_output(turn.messages + 1, "Go on.")
->>>>>>> main
         );
     }
 }

@@ -1,8 +1,4 @@
-<<<<<<< HEAD
 //! Failing syncs, failing writes and a full disk under the whole server.
-=======
-//! The program with failing syncs and writes, and on a full disk.
->>>>>>> main
 
 use std::{fs, path::Path, process::Command, thread, time::Duration};
 
@@ -17,30 +13,18 @@ use super::{
 };
 use crate::durability::{full_disk::SmallDisk, preload, seeded};
 
-<<<<<<< HEAD
 /// Longer than the server waits before it retries a full disk.
 const RETRY: Duration = Duration::from_millis(1_100);
 
 /// A client with one request at a time.
 struct SequentialClient {
-=======
-/// A time longer than the server's pause before it tries a full disk again.
-const RETRY: Duration = Duration::from_millis(1_100);
-
-/// A client that sends one request after the other.
-struct RequestClient {
->>>>>>> main
     runtime: Runtime,
     client: Client,
     url: String,
     acknowledged: Acknowledged,
 }
 
-<<<<<<< HEAD
 impl SequentialClient {
-=======
-impl RequestClient {
->>>>>>> main
     fn of(server: &Server) -> Self {
         Self {
             runtime: runtime(),
@@ -50,11 +34,7 @@ impl RequestClient {
         }
     }
 
-<<<<<<< HEAD
     /// Creates a response. Returns false if the server answers `storage_unavailable`.
-=======
-    /// Requests a response. Returns true if it was stored. An error must be `storage_unavailable`.
->>>>>>> main
     fn create(&mut self, input: &str) -> bool {
         let request = self.client.post(format!("{}/v1/responses", self.url));
         let request = request.json(&json!({"input": input}));
@@ -75,11 +55,7 @@ impl RequestClient {
         true
     }
 
-<<<<<<< HEAD
     /// Requests a stream; the server must refuse it with a JSON error.
-=======
-    /// Requests a stream, which the server must refuse with a JSON error.
->>>>>>> main
     fn assert_stream_is_refused(&self) {
         let request = self.client.post(format!("{}/v1/responses", self.url));
         let request = request.json(&json!({"input": "x", "stream": true}));
@@ -90,11 +66,7 @@ impl RequestClient {
         });
     }
 
-<<<<<<< HEAD
     /// Checks every response received so far.
-=======
-    /// Reads all acknowledged responses.
->>>>>>> main
     fn read_all(&self) {
         self.runtime.block_on(async {
             for (id, turn) in self.acknowledged.readable() {
@@ -131,11 +103,7 @@ fn a_failed_sync_ends_writes_until_a_restart() {
     for order in ["fdatasync:5:40:1", "pwrite:5:60:1"] {
         let dir = tempfile::tempdir().unwrap();
         let server = Server::start(failing(dir.path(), &library, order));
-<<<<<<< HEAD
         let mut client = SequentialClient::of(&server);
-=======
-        let mut client = RequestClient::of(&server);
->>>>>>> main
         let tried = (0..200)
             .take_while(|n| client.create(&format!("{n}")))
             .count();
@@ -147,13 +115,9 @@ fn a_failed_sync_ends_writes_until_a_restart() {
         client.read_all();
         server.kill();
         let server = Server::start(server::scripted(dir.path()));
-<<<<<<< HEAD
         client
             .acknowledged
             .assert_contains_all(&server, true, order);
-=======
-        client.acknowledged.assert_stored(&server, true, order);
->>>>>>> main
         server.kill();
         server::verify(dir.path());
     }
@@ -167,20 +131,12 @@ fn writes_resume_by_themselves_when_a_full_disk_has_space_again() {
     };
     let mut rng = seeded();
     let ballast = disk.path().join("ballast");
-<<<<<<< HEAD
     // The free space before the server's own files determines which write fails.
-=======
-    // The space left for the program's segments determines which write fails.
->>>>>>> main
     let ballast_len = rng.random_range(12 << 20..16 << 20);
     fs::write(&ballast, vec![1; ballast_len]).unwrap();
     let sessions = disk.path().join("sessions");
     let server = Server::start(server::scripted(&sessions));
-<<<<<<< HEAD
     let mut client = SequentialClient::of(&server);
-=======
-    let mut client = RequestClient::of(&server);
->>>>>>> main
     let mut input = || -> String {
         let letters = (0..8_000).map(|_| char::from(rng.random_range(b'a'..=b'z')));
         letters.collect()
@@ -189,12 +145,8 @@ fn writes_resume_by_themselves_when_a_full_disk_has_space_again() {
         (0..2_000).any(|_| !client.create(&input())),
         "the disk did not fill"
     );
-<<<<<<< HEAD
     // The disk reserve, which the server has freed, would suffice for a small response. So fill it
     // too.
-=======
-    // Fills the space that the server freed in order to read, which would fit a small response.
->>>>>>> main
     let filler = disk.fill();
     assert!(!client.create("x"), "the disk was not full");
     thread::sleep(RETRY);
@@ -214,11 +166,7 @@ fn writes_resume_by_themselves_when_a_full_disk_has_space_again() {
     let server = Server::start(server::scripted(&sessions));
     client
         .acknowledged
-<<<<<<< HEAD
         .assert_contains_all(&server, true, "after a full disk");
-=======
-        .assert_stored(&server, true, "after a full disk");
->>>>>>> main
     server.kill();
     server::verify(&sessions);
 }

@@ -1,8 +1,4 @@
-<<<<<<< HEAD
 //! `kill -9` of the server with 16 writing clients.
-=======
-//! `kill -9` of the program with sixteen writing clients.
->>>>>>> main
 
 use std::time::Duration;
 
@@ -15,11 +11,7 @@ use super::{
 };
 use crate::durability::{rounds, seeded};
 
-<<<<<<< HEAD
 /// Rounds per store. Each round checks all earlier writes.
-=======
-/// Rounds over one store. Each round checks all responses of the store.
->>>>>>> main
 const ROUNDS_PER_STORE: u64 = 10;
 
 #[test]
@@ -36,11 +28,7 @@ fn acknowledged_responses_survive_kill_9() {
         let what = format!("round {round}");
         let sessions = dir.path().join("sessions");
         let server = Server::start(server::scripted(&sessions));
-<<<<<<< HEAD
         acknowledged.assert_contains_all(&server, true, &what);
-=======
-        acknowledged.assert_stored(&server, true, &what);
->>>>>>> main
         let load = Load {
             url: server.url.clone(),
             seed: rng.random(),
@@ -53,21 +41,13 @@ fn acknowledged_responses_survive_kill_9() {
         server::verify(&sessions);
     }
     let server = Server::start(server::scripted(&dir.path().join("sessions")));
-<<<<<<< HEAD
     acknowledged.assert_contains_all(&server, true, "the end");
-=======
-    acknowledged.assert_stored(&server, true, "the end");
->>>>>>> main
     println!("{count} responses, none lost");
     assert!(count > 20, "only {count} responses were answered");
 }
 
 #[test]
-<<<<<<< HEAD
 fn responses_of_a_real_model_survive_kill_9() {
-=======
-fn acknowledged_responses_of_a_real_model_survive_kill_9() {
->>>>>>> main
     let mut rng = seeded();
     let dir = tempfile::tempdir().unwrap();
     let mut acknowledged = Acknowledged::default();
@@ -77,11 +57,7 @@ fn acknowledged_responses_of_a_real_model_survive_kill_9() {
             Err(why) => return println!("skipped: {why}"),
         };
         let server = Server::start(command);
-<<<<<<< HEAD
         acknowledged.assert_contains_all(&server, false, &format!("round {round}"));
-=======
-        acknowledged.assert_stored(&server, false, &format!("round {round}"));
->>>>>>> main
         let load = Load {
             url: server.url.clone(),
             seed: rng.random(),
@@ -92,11 +68,7 @@ fn acknowledged_responses_of_a_real_model_survive_kill_9() {
         server::verify(dir.path());
     }
     let server = Server::start(server::real(dir.path()).unwrap());
-<<<<<<< HEAD
     acknowledged.assert_contains_all(&server, false, "the end");
-=======
-    acknowledged.assert_stored(&server, false, "the end");
->>>>>>> main
     println!("{} responses, none lost", acknowledged.stored.len());
     assert!(!acknowledged.stored.is_empty());
 }

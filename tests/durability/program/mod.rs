@@ -1,8 +1,4 @@
-<<<<<<< HEAD
 //! Durability of the whole server, as its clients see it: `kill -9`, power cuts, disk faults.
-=======
-//! The whole program, seen by clients, with `kill -9`, power cuts and full disks.
->>>>>>> main
 
 mod acknowledged;
 mod failing_disk;

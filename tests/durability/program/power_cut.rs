@@ -1,9 +1,4 @@
-<<<<<<< HEAD
 //! Power cuts under the server, on a loop-mounted image.
-=======
-//! Power cuts of the program. The session log is on a loop-mounted image; a copy of the image is
-//! the disk's content after the cut.
->>>>>>> main
 
 use std::time::Duration;
 
@@ -40,11 +35,7 @@ fn acknowledged_responses_survive_a_power_cut() {
         let disk = after.unwrap();
         let sessions = disk.at.join("sessions");
         let server = Server::start(server::scripted(&sessions));
-<<<<<<< HEAD
         acknowledged.assert_contains_all(&server, true, &format!("round {round}"));
-=======
-        acknowledged.assert_stored(&server, true, &format!("round {round}"));
->>>>>>> main
         server.kill();
         server::verify(&sessions);
         count += acknowledged.stored.len();

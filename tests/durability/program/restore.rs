@@ -1,9 +1,4 @@
-<<<<<<< HEAD
 //! A conversation with a real model after `kill -9`: restored from snapshots, with the same tokens.
-=======
-//! A conversation with a real model that continues after `kill -9` from snapshots, with the same
-//! output.
->>>>>>> main
 
 use std::{
     fs,
@@ -21,12 +16,7 @@ use super::{
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-<<<<<<< HEAD
 /// Creates a response. Returns the continuation state, the number of warm tokens, and the response.
-=======
-/// Requests a response. Returns the continuation state, the tokens that were in the KV cache, and
-/// the response.
->>>>>>> main
 async fn ask(server: &Server, request: &Value) -> (String, u64, Value) {
     let post = Client::new().post(format!("{}/v1/responses", server.url));
     let answer = post.json(request).send().await.unwrap();
@@ -47,11 +37,7 @@ fn turn(previous: Option<&Value>, input: &str) -> Value {
     })
 }
 
-<<<<<<< HEAD
 /// Waits until the folder has `count` snapshots.
-=======
-/// Waits until there are `count` snapshots.
->>>>>>> main
 fn wait_for_files(folder: &Path, count: usize) {
     let begun = Instant::now();
     let whole = |path: &Path| path.extension().is_some_and(|it| it == "safetensors");
@@ -66,23 +52,14 @@ fn wait_for_files(folder: &Path, count: usize) {
     }
 }
 
-<<<<<<< HEAD
 /// Returns the text and the logprobs of a response.
 fn output(response: &Value) -> String {
-=======
-/// Returns the text and the exact logprobs of a response.
-fn text_and_logprobs(response: &Value) -> String {
->>>>>>> main
     let content = &response["output"][0]["content"][0];
     format!("{} {}", content["text"], content["logprobs"])
 }
 
 #[test]
-<<<<<<< HEAD
 fn a_real_conversation_is_restored_from_snapshots_after_kill_9_with_the_same_output() {
-=======
-fn a_real_conversation_restored_after_kill_9_has_the_same_output() {
->>>>>>> main
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("snapshots");
     let start = || server::real(dir.path()).map(Server::start);
@@ -128,10 +105,6 @@ fn a_real_conversation_restored_after_kill_9_has_the_same_output() {
         (continuation.as_str(), warm),
         (if forks { "cold" } else { "rebuilt" }, 0)
     );
-<<<<<<< HEAD
-    assert_eq!(output(&thawed), output(&cold));
-=======
-    assert_eq!(text_and_logprobs(&restored), text_and_logprobs(&cold));
->>>>>>> main
+    assert_eq!(output(&restored), output(&cold));
     assert_ne!(first["id"], second["id"]);
 }

@@ -1,8 +1,4 @@
-<<<<<<< HEAD
 //! A server process with a scripted or a real model.
-=======
-//! A process of the program, with a scripted model or a real one.
->>>>>>> main
 
 use std::{
     fs::File,
@@ -13,33 +9,21 @@ use std::{
 
 use stemma::load::{Sources, alias};
 
-<<<<<<< HEAD
 /// The server binary, built with the `scripted` feature.
-=======
-/// The program, built with the feature for scripted models.
->>>>>>> main
 const PROGRAM: &str = env!("CARGO_BIN_EXE_stemma");
 
 /// The real model.
 const REAL: &str = "smollm2";
 
-<<<<<<< HEAD
 /// Returns the command that serves a scripted model.
-=======
-/// Returns the command that serves a scripted model over a folder of sessions.
->>>>>>> main
 pub(super) fn scripted(sessions: &Path) -> Command {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let tokenizer = root.join("tests/data/tokenizer/chatml.json");
     serve(sessions, &format!("m=scripted:{}", tokenizer.display()))
 }
 
-<<<<<<< HEAD
 /// Returns the command that serves a real model. The error is the reason why that is impossible
 /// here.
-=======
-/// Returns the command that serves a real model; an error if the model is not downloaded.
->>>>>>> main
 pub(super) fn real(sessions: &Path) -> Result<Command, String> {
     let cache = Sources::from_environment(|name| std::env::var(name).ok()).cache;
     match alias::find(REAL).and_then(|alias| alias::cached(alias, &cache)) {
@@ -57,11 +41,7 @@ fn serve(sessions: &Path, model: &str) -> Command {
     command
 }
 
-<<<<<<< HEAD
 /// A running server.
-=======
-/// A listening server.
->>>>>>> main
 pub(super) struct Server {
     child: Child,
     errors: File,
@@ -69,11 +49,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-<<<<<<< HEAD
     /// Starts the server. Every start must succeed.
-=======
-    /// Starts the server, which must succeed.
->>>>>>> main
     pub(super) fn start(mut command: Command) -> Self {
         let errors = tempfile::tempfile().unwrap();
         let mut child = command
@@ -97,11 +73,7 @@ impl Server {
         server
     }
 
-<<<<<<< HEAD
     /// Returns the server's standard error output.
-=======
-    /// Returns the standard error of the process.
->>>>>>> main
     pub(super) fn errors(&mut self) -> String {
         let mut text = String::new();
         self.errors.seek(SeekFrom::Start(0)).unwrap();
@@ -109,21 +81,13 @@ impl Server {
         text
     }
 
-<<<<<<< HEAD
     /// Kills the server with SIGKILL.
-=======
-    /// Kills the process with SIGKILL.
->>>>>>> main
     pub(super) fn kill(mut self) {
         self.end();
     }
 
     fn end(&mut self) {
-<<<<<<< HEAD
         // If the server already exited, its clients have reported the failure.
-=======
-        // A process that has ended by itself fails the test through its clients.
->>>>>>> main
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -135,11 +99,7 @@ impl Drop for Server {
     }
 }
 
-<<<<<<< HEAD
 /// Runs `stemma sessions verify`, which must find no problem. Returns its output.
-=======
-/// Returns the output of `stemma sessions verify`, which must find no damage.
->>>>>>> main
 pub(super) fn verify(sessions: &Path) -> String {
     let out = Command::new(PROGRAM)
         .args(["sessions", "verify", "--sessions"])

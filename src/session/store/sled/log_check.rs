@@ -135,11 +135,7 @@ fn read_at(file: &File, offset: u64, len: usize, path: &Path) -> Result<Vec<u8>,
 struct ScannedSegment {
     /// Length of the header and the whole messages after it, in bytes.
     len: usize,
-<<<<<<< HEAD
     /// True if no further message fits.
-=======
-    /// True if nothing more fits.
->>>>>>> main
     full: bool,
 }
 
@@ -208,13 +204,8 @@ fn parse_number(bytes: &[u8]) -> Option<(u64, usize)> {
     })
 }
 
-<<<<<<< HEAD
 /// True if a message of the same segment is readable after `from`. The log then did not end at
 /// `from`.
-=======
-/// True if a message of the same segment can be read anywhere after the place where the walk
-/// ended: then the log did not end there.
->>>>>>> main
 fn has_later_message(bytes: &[u8], segment: &Segment, from: usize) -> bool {
     let number = segment.position / SEGMENT_LEN_BYTES;
     (from + 1..bytes.len()).any(|at| parse_message(&bytes[at..], number).is_some())
