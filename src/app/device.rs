@@ -93,13 +93,13 @@ fn cpu_kernels<E: KvElement>(
         false => ActivationBits::Eight,
     };
     let quantize = arguments.quantize.map(quantize);
-    let instructions = arguments.cpu.map(instructions);
+    let simd = arguments.simd.map(simd_level);
     run(files, opening, move |spec, tensors, progress| {
         let options = CpuOptions {
             threads,
             quantize,
             activation_bits,
-            instructions,
+            instructions: simd,
             progress: Some(progress),
         };
         CpuExecutor::<E>::load(spec, tensors, &options)
@@ -144,7 +144,7 @@ fn quantize(argument: QuantizeArg) -> Quantize {
     }
 }
 
-fn instructions(argument: SimdArg) -> SimdLevel {
+fn simd_level(argument: SimdArg) -> SimdLevel {
     match argument {
         SimdArg::Avx512 => SimdLevel::Avx512,
         SimdArg::Avx2 => SimdLevel::Avx2,

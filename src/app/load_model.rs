@@ -89,7 +89,7 @@ pub(super) fn open(
     let started = Instant::now();
     let path = load::resolve(
         name.source,
-        &super::sources(opening.loading.cache.as_deref()),
+        &super::sources(opening.loading.download_dir.as_deref()),
     )?;
     let files = load::open(&path)?;
     let tokenizer = Tokenizer::open(&files.tokenizer)
@@ -108,8 +108,8 @@ pub(super) fn open(
         path = %path.display(),
         context_length = engine.context_length(),
         chat_template = template.is_some(),
-        calls = ?parser_spec.family,
-        reasoning = parser_spec.thinking.map(|thinking| thinking.open),
+        tool_parser = ?parser_spec.family,
+        reasoning_parser = parser_spec.thinking.map(|thinking| thinking.open),
         seconds = started.elapsed().as_secs_f64(),
         "model loaded"
     );

@@ -179,17 +179,17 @@ impl<E: Executor> Engine<E> {
         let Some(wait_max) = self.wait_max else {
             return;
         };
-        let (cache, overdue) = (&mut self.cache, &mut self.stats.overdue);
+        let (cache, timeouts) = (&mut self.cache, &mut self.stats.queue_timeouts);
         self.sequences.retain_mut(|sequence| {
-            let is_overdue = sequence
+            let has_timed_out = sequence
                 .waits_since()
                 .is_some_and(|since| since.elapsed() >= wait_max);
-            if is_overdue {
-                *overdue += 1;
+            if has_timed_out {
+                *timeouts += 1;
                 sequence.finish(FinishReason::QueueTimeout);
                 sequence.retire(cache);
             }
-            !is_overdue
+            !has_timed_out
         });
     }
 
@@ -217,7 +217,7 @@ impl<E: Executor> Engine<E> {
         for (sequence, decision) in self.sequences.iter_mut().zip(plan) {
             if *decision == Action::Preempt {
                 sequence.preempt();
-                self.stats.evictions += 1;
+                self.stats.preemptions += 1;
             }
         }
     }
@@ -240,7 +240,7 @@ impl<E: Executor> Engine<E> {
             }
             if sequence.is_pinned() {
                 sequence.preempt();
-                self.stats.evictions += 1;
+                self.stats.preemptions += 1;
                 self.cache.shrink(free);
             }
         }
@@ -357,7 +357,7 @@ impl<E: Executor> Engine<E> {
             .iter_mut()
             .filter(|sequence| sequence.is_pinned());
         pinned.for_each(Sequence::preempt);
-        tracing::error!(%error, sequences = failed, "a step of the engine failed");
+        tracing::error!(%error, sequences = failed, "engine step failed");
     }
 }
 

@@ -213,7 +213,7 @@ impl GrammarCompiler {
             Err(RecvTimeoutError::Timeout) => {
                 // Counted before the receiver goes, which is how the thread learns of it.
                 self.0.overdue.fetch_add(1, Ordering::Relaxed);
-                tracing::warn!("a grammar takes too long to compile");
+                tracing::warn!("grammar compilation timed out");
                 Err(too_long())
             }
             Err(RecvTimeoutError::Disconnected) => Err(GrammarError::Broken(

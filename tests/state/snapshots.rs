@@ -126,7 +126,7 @@ async fn a_chain_is_restored_after_a_restart_and_answers_as_a_cold_one() {
     let (continuation, _, _) = server.go_on(&second).await;
     assert_eq!(continuation, "warm", "it is in memory now");
     let metrics = server.app.get("/metrics").await.text().await.expect("text");
-    let line = "stemma_continuations_total{temperature=\"thawed\",reason=\"\"} 1";
+    let line = "stemma_continuations_total{state=\"thawed\",reason=\"\"} 1";
     assert!(metrics.contains(line), "{metrics}");
     for name in [
         "snapshot_bytes",

@@ -116,13 +116,19 @@ impl<E: Executor> Engine<E> {
             return None;
         }
         if !self.has_room(beginning.len()) {
-            tracing::info!(tokens = beginning.len(), "there is no memory to thaw into");
+            tracing::info!(
+                tokens = beginning.len(),
+                "snapshot restore skipped: KV cache full"
+            );
             return Some(submission);
         }
         let waker = self.waker.clone();
         let tokens = beginning.to_vec();
         let Some(pieces) = restore.start(prompt, known, move || waker.wake_by_ref()) else {
-            tracing::info!(tokens = tokens.len(), "too much is being thawed already");
+            tracing::info!(
+                tokens = tokens.len(),
+                "snapshot restore skipped: restore queue full"
+            );
             return Some(submission);
         };
         submission.before_restore = Some(known);
@@ -230,7 +236,7 @@ impl<K: KvCache> Restore<K> {
                 false => break,
             };
             if let Err(error) = taken {
-                tracing::error!(%error, "a snapshot could not be taken in");
+                tracing::error!(%error, "snapshot restore failed");
                 self.kv = self.kv.fork(0);
                 break;
             }

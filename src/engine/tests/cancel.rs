@@ -140,7 +140,7 @@ async fn a_stalled_job_gives_its_memory_to_one_that_runs() {
         (vec![50; 30], FinishReason::EosToken(END))
     );
     let stats = settle(&engine, |stats| stats.waiting == 1).await;
-    assert_eq!(stats.evictions, 1);
+    assert_eq!(stats.preemptions, 1);
 
     // One of seven events read is too little to read a prompt again for.
     next(&mut stalled).await.expect("an event");

@@ -176,7 +176,7 @@ async fn running_jobs_come_before_cache_entries() {
     assert_eq!((cached, answer), (0, vec![300; 10]));
     let stats = settle(&engine, is_idle).await;
     assert_eq!((stats.cache.entries, stats.cache.evictions), (1, 3));
-    assert_eq!(stats.evictions, 0);
+    assert_eq!(stats.preemptions, 0);
 }
 
 #[tokio::test]
@@ -237,7 +237,7 @@ async fn a_prefix_gives_way_when_running_jobs_need_all_memory() {
     assert_eq!(read(running).await.0, [100; 30]);
     assert_eq!(read_on(waiting).await.0, [0; 30]);
     let stats = settle(&engine, is_idle).await;
-    assert_eq!((stats.evictions, stats.cache.evictions), (1, 2));
+    assert_eq!((stats.preemptions, stats.cache.evictions), (1, 2));
     assert_eq!(stats.prefilled_tokens, 20 + 30 + 21);
 }
 
@@ -346,7 +346,7 @@ async fn reuse_never_changes_an_answer() {
         let stats = history(seed).await;
         sums.0 += stats.cache.hits;
         sums.1 += stats.cache.evictions;
-        sums.2 += stats.evictions;
+        sums.2 += stats.preemptions;
     }
     assert!(
         sums.0 > 100 && sums.1 > 50 && sums.2 > 0,

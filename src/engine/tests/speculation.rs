@@ -149,7 +149,7 @@ async fn drafts_never_change_an_answer() {
         let stats = history(seed).await;
         sums.0 += stats.accepted_tokens;
         sums.1 += stats.drafted_tokens - stats.accepted_tokens;
-        sums.2 += stats.evictions;
+        sums.2 += stats.preemptions;
     }
     assert!(
         saw_all(sums),

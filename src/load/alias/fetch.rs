@@ -191,7 +191,7 @@ impl Workshop {
 impl Drop for Workshop {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.0) {
-            tracing::warn!(folder = %self.0.display(), %error, "a download's folder stays behind");
+            tracing::warn!(folder = %self.0.display(), %error, "download folder not removed");
         }
     }
 }

@@ -79,7 +79,7 @@ impl Rules<'_> {
                 Ok(()) => {}
                 Err(error) if tool.is_binding => return Err(tool.refusal(error)),
                 Err(reason) => {
-                    tracing::info!(tool = tool.name, %reason, "arguments are not kept to their schema");
+                    tracing::info!(tool = tool.name, %reason, "tool schema not enforced");
                     tool.loosen();
                 }
             }
@@ -88,7 +88,7 @@ impl Rules<'_> {
             return Ok(Some(constraint));
         }
         // Each for itself can be enforced, all together cannot.
-        tracing::info!("arguments are not kept to their schemas: they take too much");
+        tracing::info!("tool schemas not enforced: too expensive");
         tools.iter_mut().for_each(ToolConstraint::loosen);
         match attempt(&tools)? {
             None if tools.iter().any(|tool| tool.is_binding) => Err(too_much().into()),
@@ -225,7 +225,7 @@ fn or_unsupported(
     match constraint {
         Ok(constraint) => Ok(Some(constraint)),
         Err(GrammarError::Unsupported { reason, .. }) => {
-            tracing::debug!(reason, "calls cannot be kept to a grammar");
+            tracing::debug!(reason, "call grammar not enforced");
             Ok(None)
         }
         Err(GrammarError::Broken(reason)) => Err(CreateError::Broken(reason)),

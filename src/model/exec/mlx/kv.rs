@@ -115,7 +115,7 @@ impl KvCache for MlxKv {
         }
         let exported = export::of(self, tokens);
         exported
-            .inspect_err(|error| tracing::error!(%error, "keys and values could not be copied"))
+            .inspect_err(|error| tracing::error!(%error, "KV cache export failed"))
             .ok()
     }
 
