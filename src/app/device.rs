@@ -9,7 +9,7 @@ use anyhow::bail;
 use half::f16;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::load_model::ModelOptions;
+use super::model_options::ModelOptions;
 use crate::{
     cli::{DeviceArg, DtypeArg, KvTypeArg, QuantizeArg, SimdArg},
     engine::{self, EngineHandle},

@@ -9,7 +9,10 @@ use std::{
 use anyhow::{Context as _, bail};
 use serde_json::Map;
 
-use super::load_model::{self, ModelName, ModelOptions};
+use super::{
+    load_model::{self, ModelName},
+    model_options::ModelOptions,
+};
 use crate::{
     auth::Caller,
     cache::CacheScope,

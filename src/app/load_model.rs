@@ -6,7 +6,10 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use super::device;
+use super::{
+    device,
+    model_options::{ModelOptions, eos_tokens, template, template_args},
+};
 use crate::{
     cache::snapshot::{ModelSnapshots, Snapshots},
     cli::LoadArgs,
@@ -51,32 +54,6 @@ fn id_of(source: &str) -> String {
     }
 }
 
-/// Options for serving a model.
-pub(super) struct ModelOptions<'a> {
-    pub(super) loading: &'a LoadArgs,
-    pub(super) engine: EngineOptions,
-    /// Arguments of chat templates where a request has none.
-    pub(super) template_args: Map<String, Value>,
-    /// Longest answer where a request names no length.
-    pub(super) max_output_tokens: Option<u64>,
-    /// True if a whole answer that is one call as JSON is that call.
-    pub(super) lenient_tool_calls: bool,
-    /// Prefixes on disk, if there are to be any.
-    pub(super) snapshots: Option<Snapshots>,
-}
-
-impl ModelOptions<'_> {
-    /// The snapshots of a model with these files.
-    pub(super) fn snapshots_of(
-        &self,
-        files: &[u8; 32],
-        engine: &EngineHandle,
-    ) -> Option<ModelSnapshots> {
-        let snapshots = self.snapshots.as_ref()?;
-        Some(snapshots.of_model(files, engine.kv_format()?))
-    }
-}
-
 /// Finds, opens and loads a model.
 pub(super) fn open(
     name: &ModelName<'_>,
@@ -98,7 +75,7 @@ pub(super) fn open(
     let parser_spec = ParserSpec::of(template.as_deref(), &tokenizer);
     let template_args = template_args(template.as_deref(), opening);
     let defaults = SamplingDefaults::from_generation_config(&generation_config(name, &files));
-    let end_tokens = end_tokens(&files, &tokenizer);
+    let end_tokens = eos_tokens(&files, &tokenizer);
     let is_delicate = alias::find(name.source).is_some_and(|alias| alias.needs_16_bit_activations);
     let fingerprint = opening.snapshots.as_ref().map(|_| files.fingerprint());
     let fingerprint = fingerprint.transpose()?;
@@ -139,42 +116,6 @@ fn generation_config(name: &ModelName<'_>, files: &ModelFiles) -> Map<String, Va
         config.entry(key).or_insert_with(|| value.into());
     }
     config
-}
-
-/// Every token that any of the files says ends an answer: they often disagree.
-fn end_tokens(files: &ModelFiles, tokenizer: &Tokenizer) -> Arc<[TokenId]> {
-    let named = files.eos_tokens().into_iter();
-    let all: BTreeSet<TokenId> = named.chain(tokenizer.eos_tokens()).collect();
-    all.into_iter().collect()
-}
-
-/// Returns the operator's template arguments. Reasoning of earlier turns is rendered by default,
-/// because then their tokens can be forked.
-fn template_args(
-    template: Option<&ChatTemplate>,
-    opening: &ModelOptions<'_>,
-) -> Map<String, Value> {
-    let mut args = opening.template_args.clone();
-    if template.is_some_and(|template| template.mentions(PRESERVE_THINKING)) {
-        args.entry(PRESERVE_THINKING).or_insert(true.into());
-    }
-    args
-}
-
-fn template(
-    files: &ModelFiles,
-    tokenizer: &Tokenizer,
-) -> anyhow::Result<Option<Arc<ChatTemplate>>> {
-    let Some(source) = &files.chat_template else {
-        return Ok(None);
-    };
-    let template = ChatTemplate::compile(
-        source,
-        &tokenizer.special_tokens(),
-        tokenizer.control_token_texts(),
-    )
-    .with_context(|| format!("{}: the chat template", files.path.display()))?;
-    Ok(Some(Arc::new(template)))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ mod generate;
 mod key_ids;
 mod keys;
 mod load_model;
+mod model_options;
 mod models;
 mod retention_task;
 #[cfg(feature = "scripted")]

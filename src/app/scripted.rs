@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use serde_json::Map;
 
-use super::load_model::ModelOptions;
+use super::model_options::ModelOptions;
 use crate::{
     engine::{self, scripted::ScriptedExecutor},
     grammar::GrammarCompiler,

@@ -14,7 +14,8 @@ use tokio::net::TcpListener;
 
 use super::{
     auth,
-    load_model::{self, ModelName, ModelOptions},
+    load_model::{self, ModelName},
+    model_options::ModelOptions,
     retention_task,
     signal::{self, Reload},
     snapshots,

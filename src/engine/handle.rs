@@ -119,7 +119,7 @@ impl EngineHandle {
     pub fn save_snapshot(&self, order: SaveRequest) {
         match self.shared.orders.try_send(order) {
             Ok(()) => self.shared.waker.wake(),
-            Err(TrySendError::Full(order) | TrySendError::Disconnected(order)) => order.decline(),
+            Err(TrySendError::Full(order) | TrySendError::Disconnected(order)) => order.cancel(),
         }
     }
 

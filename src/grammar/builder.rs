@@ -3,14 +3,11 @@
 use llguidance::api::{GrammarWithLexer, TopLevelGrammar};
 use serde_json::Value;
 
-use super::{GrammarError, ToolCallGrammar, ValueGrammar, json::schema, lark::guard};
+use super::{GrammarError, json::schema};
 use crate::{output_parser::CallTemplate, tokenizer::Tokenizer};
 
-/// Calls up to which a grammar counts them: rules grow with the number.
-const COUNTED_MAX: u64 = 64;
-
 /// Placeholder in rules for call ids, which the model makes up.
-const ID: &str = "ID";
+pub(super) const ID: &str = "ID";
 
 /// Rules, and the grammars that they name.
 pub(super) struct GrammarBuilder<'a> {
@@ -45,28 +42,13 @@ impl<'a> GrammarBuilder<'a> {
         format!("{kind}_{}", self.lines.len())
     }
 
-    /// Adds what a form takes; returns how rules name it.
-    pub(super) fn form(&mut self, form: &ValueGrammar) -> Result<String, GrammarError> {
-        Ok(match form {
-            ValueGrammar::Tagged(tagged) => tagged.rules(self)?,
-            ValueGrammar::Schema(value) => {
-                let schema = schema::prepare(value)?;
-                self.grammar(GrammarWithLexer::from_json_schema(schema))
-            }
-            ValueGrammar::Lark(text) => {
-                guard::refuse_forbidden(text)?;
-                self.grammar(GrammarWithLexer::from_lark(text.clone()))
-            }
-            ValueGrammar::Keyed(key, text) => {
-                let before = format!("{{{}: \"", Value::from(key.as_str()));
-                let before = Value::from(before);
-                let text = self.grammar(GrammarWithLexer::from_lark(text.quoted()?));
-                format!("{before} {text} \"\\\"}}\"")
-            }
-        })
+    /// Adds the grammar of a JSON schema; returns its name in rules.
+    pub(super) fn schema(&mut self, schema: &Value) -> Result<String, GrammarError> {
+        let schema = schema::prepare(schema)?;
+        Ok(self.grammar(GrammarWithLexer::from_json_schema(schema)))
     }
 
-    /// Adds a grammar; returns how rules name it.
+    /// Adds a grammar; returns its name in rules.
     pub(super) fn grammar(&mut self, mut grammar: GrammarWithLexer) -> String {
         let name = format!("form_{}", self.grammars.len());
         grammar.name = Some(name.clone());
@@ -74,32 +56,7 @@ impl<'a> GrammarBuilder<'a> {
         format!("@{name}")
     }
 
-    /// Adds calls; returns how rules name them.
-    pub(super) fn calls(&mut self, calls: &ToolCallGrammar) -> Result<String, GrammarError> {
-        let mut choices = Vec::new();
-        for call in &calls.calls {
-            let arguments = self.form(&call.arguments)?;
-            let (before, after) = (self.literal(&call.before), self.literal(&call.after));
-            choices.push(format!("{before} {arguments} {after}"));
-        }
-        if choices.is_empty() {
-            return Err(GrammarError::whole("there is nothing to call"));
-        }
-        self.add_lines(&format!("call: {}\n", choices.join("\n    | ")));
-        if !calls.id.is_empty() {
-            self.add_lines(&format!("{ID}: /{}/\n", calls.id));
-        }
-        let more = format!("({} call)", self.literal(&calls.between));
-        let more = match calls.calls_max {
-            Some(0 | 1) => String::new(),
-            Some(most) if most <= COUNTED_MAX => format!("{more}{{0,{}}}", most - 1),
-            Some(_) | None => format!("{more}*"),
-        };
-        let (opening, closing) = (self.literal(&calls.opening), self.literal(&calls.closing));
-        Ok(format!("{opening} call {more} {closing}"))
-    }
-
-    /// Adds what admits any text, without control tokens; returns how rules name it.
+    /// Adds a rule for any text without control tokens; returns its name.
     pub(super) fn text(&mut self) -> &'static str {
         const TEXT: &str = "TEXT: /(.|\\n)+/\n";
         if !self.lines.contains(TEXT) {

@@ -14,6 +14,7 @@ mod spec;
 mod tagged;
 #[cfg(test)]
 mod tests;
+mod text;
 mod token_index;
 mod token_trie;
 
@@ -21,5 +22,6 @@ pub use compiler::GrammarCompiler;
 pub use constraint::triggered::{StructuralTags, Trigger};
 pub use error::GrammarError;
 pub use json::schema::{FORMATS, SCHEMA_BYTES_MAX};
-pub use spec::{Call, GrammarSpec, Shape, StartAt, TextGrammar, ToolCallGrammar, ValueGrammar};
+pub use spec::{Call, GrammarSpec, Shape, StartAt, ToolCallGrammar, ValueGrammar};
 pub use tagged::Tagged;
+pub use text::TextGrammar;

@@ -1,89 +1,83 @@
 //! Descriptions of grammars, which are compiled once and cached by their hash.
 
-use llguidance::api::TopLevelGrammar;
+use llguidance::api::{GrammarWithLexer, TopLevelGrammar};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use super::{
     GrammarError,
-    builder::GrammarBuilder,
-    json::escape::{self, Writing},
-    lark::{self, Terminals},
+    builder::{GrammarBuilder, ID},
+    lark::guard,
     tagged::Tagged,
+    text::TextGrammar,
 };
-use crate::{output_parser::CallTemplate, tokenizer::Tokenizer};
+use crate::{
+    output_parser::{ArgumentTags, CallTemplate},
+    tokenizer::Tokenizer,
+};
 
-/// A description of what is to be generated, and from where on.
+/// Calls up to which a grammar counts them: rules grow with the number.
+const COUNTED_MAX: u64 = 64;
+
+/// A grammar, and the position where it starts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GrammarSpec {
     /// The generated text.
     pub shape: Shape,
-    /// From where on.
+    /// The position where it starts.
     pub start: StartAt,
 }
 
 /// The generated text.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shape {
-    /// One of these forms, and nothing else.
+    /// A value, and nothing else.
     Value(ValueGrammar),
     /// Calls of tools.
     ToolCalls(ToolCallGrammar),
 }
 
-/// A form of a text.
+/// A grammar of a value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ValueGrammar {
     /// JSON that this schema admits.
     Schema(Value),
     /// A text of this grammar, in llguidance's variant of Lark.
     Lark(String),
-    /// A JSON object in which this key has a text of this form, and nothing else.
+    /// A JSON object with only this key, whose value is a string of this grammar.
     Keyed(String, TextGrammar),
     /// Arguments between tags.
     Tagged(Tagged),
 }
 
-/// A form of a text within JSON.
-#[derive(Debug, Clone, PartialEq)]
-pub enum TextGrammar {
-    /// Text that this regular expression matches as a whole.
-    Regex(String),
-    /// Text of this grammar, in llguidance's variant of Lark; recursive rules nest to a bounded
-    /// depth.
-    Lark(String),
-}
-
-impl TextGrammar {
-    /// The grammar of such texts as JSON writes them.
-    pub(super) fn quoted(&self) -> Result<String, GrammarError> {
-        let Terminals { lines, whole } = self.terminals(Writing::Json, "T")?;
-        Ok(format!("start: {whole}\n{lines}"))
-    }
-
-    /// The terminal of such texts, with others that it consists of, whose names have this beginning.
-    pub(super) fn terminals(
-        &self,
-        writing: Writing,
-        prefix: &str,
-    ) -> Result<Terminals, GrammarError> {
-        match self {
-            Self::Regex(expression) => Ok(Terminals {
-                lines: String::new(),
-                whole: escape::source(escape::parsed(expression)?, writing)?,
-            }),
-            Self::Lark(definition) => lark::terminals(definition, writing, prefix),
-        }
-    }
-
-    pub(super) fn source(&self) -> &str {
-        match self {
-            Self::Regex(source) | Self::Lark(source) => source,
-        }
-    }
-}
-
 impl ValueGrammar {
+    /// Adds the rules of the value; returns their name.
+    fn rules(&self, rules: &mut GrammarBuilder<'_>) -> Result<String, GrammarError> {
+        Ok(match self {
+            Self::Tagged(tagged) => tagged.rules(rules)?,
+            Self::Schema(schema) => rules.schema(schema)?,
+            Self::Lark(text) => {
+                guard::refuse_forbidden(text)?;
+                rules.grammar(GrammarWithLexer::from_lark(text.clone()))
+            }
+            Self::Keyed(key, text) => {
+                let before = format!("{{{}: \"", Value::from(key.as_str()));
+                let before = Value::from(before);
+                let text = rules.grammar(GrammarWithLexer::from_lark(text.quoted()?));
+                format!("{before} {text} \"\\\"}}\"")
+            }
+        })
+    }
+
+    /// The same arguments between tags.
+    fn tagged(&self, tags: ArgumentTags) -> Self {
+        Self::Tagged(match self {
+            Self::Schema(Value::Object(schema)) => Tagged::of_schema(schema, tags),
+            Self::Keyed(key, text) => Tagged::of_text(key, text, tags),
+            _ => Tagged::of_schema(&Map::new(), tags),
+        })
+    }
+
     /// Any JSON object.
     #[must_use]
     pub fn object() -> Self {
@@ -112,6 +106,31 @@ pub struct ToolCallGrammar {
 }
 
 impl ToolCallGrammar {
+    /// Adds the rules of the calls; returns them as part of a rule.
+    fn rules(&self, rules: &mut GrammarBuilder<'_>) -> Result<String, GrammarError> {
+        let mut choices = Vec::new();
+        for call in &self.calls {
+            let arguments = call.arguments.rules(rules)?;
+            let (before, after) = (rules.literal(&call.before), rules.literal(&call.after));
+            choices.push(format!("{before} {arguments} {after}"));
+        }
+        if choices.is_empty() {
+            return Err(GrammarError::whole("there is nothing to call"));
+        }
+        rules.add_lines(&format!("call: {}\n", choices.join("\n    | ")));
+        if !self.id.is_empty() {
+            rules.add_lines(&format!("{ID}: /{}/\n", self.id));
+        }
+        let more = format!("({} call)", rules.literal(&self.between));
+        let more = match self.calls_max {
+            Some(0 | 1) => String::new(),
+            Some(most) if most <= COUNTED_MAX => format!("{more}{{0,{}}}", most - 1),
+            Some(_) | None => format!("{more}*"),
+        };
+        let (opening, closing) = (rules.literal(&self.opening), rules.literal(&self.closing));
+        Ok(format!("{opening} call {more} {closing}"))
+    }
+
     /// Returns the grammar of up to `calls_max` calls of these functions in a family's format.
     #[must_use]
     pub fn of(
@@ -125,7 +144,7 @@ impl ToolCallGrammar {
             Call {
                 before: [wrapper.before_name, name, wrapper.before_arguments].concat(),
                 arguments: match wrapper.tags {
-                    Some(tags) => ValueGrammar::Tagged(Tagged::of(arguments, tags)),
+                    Some(tags) => arguments.tagged(tags),
                     None => arguments.clone(),
                 },
                 after: wrapper.after_arguments.to_owned(),
@@ -245,8 +264,8 @@ impl GrammarSpec {
     pub(super) fn grammar(&self, tokenizer: &Tokenizer) -> Result<TopLevelGrammar, GrammarError> {
         let mut rules = GrammarBuilder::new(tokenizer);
         let start = match &self.shape {
-            Shape::Value(form) => rules.form(form)?,
-            Shape::ToolCalls(calls) => rules.calls(calls)?,
+            Shape::Value(value) => value.rules(&mut rules)?,
+            Shape::ToolCalls(calls) => calls.rules(&mut rules)?,
         };
         let lead = match &self.start {
             StartAt::AfterReasoning { .. } | StartAt::AfterTrigger => {

@@ -32,7 +32,7 @@ use std::{
 use sha2::{Digest as _, Sha256};
 
 pub use inspect::{Inspection, inspect};
-pub use restore::plan::{KvChunk, RestorePlan};
+pub use restore::{job::KvChunk, plan::RestorePlan};
 pub use save::request::{SaveRequest, SaveReservation};
 pub use stats::{SkipReason, SnapshotStats, smoothed};
 
@@ -45,8 +45,8 @@ use crate::{
 };
 use dir::SnapshotDir;
 use file::hash::Namespace;
-use restore::reader::{self, RestoreJob};
-use save::writer::{self, Write};
+use restore::{job::RestoreJob, reader};
+use save::{job::Write, writer};
 use stats::Counters;
 
 /// Names a snapshot: the bits of the id of the response whose turn it ends with.

@@ -91,9 +91,9 @@ impl Shelf {
 
     fn keep(&self, id: u128, tokens: &[TokenId], keep: Retention) {
         let announced = self.model.announce(SnapshotId(id), SCOPE, keep);
-        if let Some(order) = announced.order(tokens.to_vec()) {
+        if let Some(order) = announced.request(tokens.to_vec()) {
             assert_eq!((order.scope(), order.tokens()), (SCOPE, tokens));
-            order.deliver(Box::new(Made(made(tokens))), tokens.len());
+            order.submit(Box::new(Made(made(tokens))), tokens.len());
         }
     }
 

@@ -79,8 +79,8 @@ impl<E: Executor> Engine<E> {
             .filter(|kv| kv.len() + 1 >= order.tokens().len() && kv.len() > order.start());
         let exported = kv.and_then(|kv| Some((kv.export(order.start()..kv.len())?, kv.len())));
         match exported {
-            Some((exported, len)) => order.deliver(exported, len),
-            None => order.decline(),
+            Some((exported, len)) => order.submit(exported, len),
+            None => order.cancel(),
         }
     }
 

@@ -64,7 +64,7 @@ impl Warm {
         let announced = self
             .model
             .announce(SnapshotId(id), scope, Retention::WithResponse);
-        if let Some(order) = announced.order(tokens) {
+        if let Some(order) = announced.request(tokens) {
             self.engine.save_snapshot(order);
         }
     }

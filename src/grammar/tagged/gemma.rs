@@ -8,10 +8,10 @@ use serde_json::{Map, Value, json};
 use super::{
     KEY,
     optional::OptionalSequence,
-    value::{self, Bounds, texts},
+    string::{self, StringBounds, texts},
 };
 use crate::{
-    grammar::{GrammarError, ValueGrammar, builder::GrammarBuilder},
+    grammar::{GrammarError, builder::GrammarBuilder},
     output_parser::Texts,
 };
 
@@ -92,12 +92,12 @@ impl GemmaNotation<'_, '_> {
         match says.get("type") {
             Some(Value::String(kind)) => match kind.as_str() {
                 "string" => {
-                    let form = Bounds::of(schema).terminal()?;
+                    let form = StringBounds::of(schema).terminal()?;
                     Ok(self.text(form.as_deref()))
                 }
                 "object" => self.object(says, depth),
                 "array" => self.list(says, depth),
-                _ => self.rules.form(&ValueGrammar::Schema(schema.clone())),
+                _ => self.rules.schema(schema),
             },
             Some(Value::Array(kinds)) => {
                 let of_kind = |kind: &Value| {
@@ -122,7 +122,7 @@ impl GemmaNotation<'_, '_> {
 
     /// A text of a form, or any.
     fn text(&mut self, form: Option<&str>) -> String {
-        let text = value::text(form, Texts::Bare, self.marker, self.rules);
+        let text = string::text(form, Texts::Bare, self.marker, self.rules);
         format!("{} {text}", self.rules.literal(self.marker))
     }
 
@@ -212,7 +212,7 @@ impl GemmaNotation<'_, '_> {
         self.named.insert(String::new(), name.clone());
         let text = self.text(None);
         let scalar = json!({"type": ["number", "boolean", "null"]});
-        let scalar = self.rules.form(&ValueGrammar::Schema(scalar))?;
+        let scalar = self.rules.schema(&scalar)?;
         let object = entries(&name);
         self.rules.add_lines(&format!(
             "{name}: {text} | {scalar} | {object} | \"[\" ({name} (\",\" {name})*)? \"]\"\n"

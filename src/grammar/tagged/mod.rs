@@ -1,14 +1,15 @@
-//! Arguments that stand between tags, each for itself: what a schema says of them → rules.
+//! Rules for arguments between tags, from their JSON schema.
 
 mod gemma;
 mod optional;
+mod string;
 mod value;
 
 use optional::{NOTHING, OptionalSequence};
 use serde_json::{Map, Value};
 use value::ArgumentValue;
 
-use super::{GrammarError, ValueGrammar, builder::GrammarBuilder};
+use super::{GrammarError, TextGrammar, builder::GrammarBuilder};
 use crate::output_parser::{ArgumentTags, CallTemplate};
 
 /// Any key, as rules write it.
@@ -31,25 +32,23 @@ struct Argument {
 }
 
 impl Tagged {
-    /// The arguments that a JSON object of this form has.
-    pub(super) fn of(form: &ValueGrammar, tags: ArgumentTags) -> Self {
-        let none = Map::new();
-        let schema = match form {
-            ValueGrammar::Schema(Value::Object(schema)) => schema,
-            ValueGrammar::Keyed(key, text) => {
-                let argument = Argument {
-                    key: key.clone(),
-                    is_required: true,
-                    value: ArgumentValue::Formed(text.clone()),
-                };
-                return Self {
-                    tags,
-                    arguments: vec![argument],
-                    is_open: false,
-                };
-            }
-            _ => &none,
+    /// Returns the arguments of a function with one string argument.
+    pub(super) fn of_text(key: &str, text: &TextGrammar, tags: ArgumentTags) -> Self {
+        let argument = Argument {
+            key: key.to_owned(),
+            is_required: true,
+            value: ArgumentValue::Formed(text.clone()),
         };
+        Self {
+            tags,
+            arguments: vec![argument],
+            is_open: false,
+        }
+    }
+
+    /// Returns the arguments of a JSON schema's object.
+    pub(super) fn of_schema(schema: &Map<String, Value>, tags: ArgumentTags) -> Self {
+        let none = Map::new();
         let properties = schema.get("properties").and_then(Value::as_object);
         let required = schema.get("required").and_then(Value::as_array);
         let is_required = |key: &str| required.is_some_and(|all| all.iter().any(|it| it == key));

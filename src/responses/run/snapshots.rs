@@ -48,7 +48,7 @@ impl SnapshotTarget {
 
     /// Orders the snapshot of a turn that has ended.
     pub(crate) fn save(&self, announced: SaveReservation, tokens: Vec<TokenId>) {
-        if let Some(order) = announced.order(tokens) {
+        if let Some(order) = announced.request(tokens) {
             self.model.engine.save_snapshot(order);
         }
     }

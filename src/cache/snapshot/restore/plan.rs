@@ -1,4 +1,4 @@
-//! A prefix that can be had from snapshots, and whether that is worth it.
+//! Plans the restore of a prefix from snapshots, and estimates its time.
 
 use std::{
     fmt,
@@ -7,35 +7,17 @@ use std::{
 };
 
 use super::{
-    super::{Handle, SnapshotId, file::hash::Namespace, index::Entry},
-    reader::RestoreJob,
+    super::{Handle, file::hash::Namespace, index::Entry},
+    job::{ChainLink, KvChunk, RestoreJob},
 };
 use crate::{id::TokenId, limits, model::exec::KvLayout};
 
-/// The beginning of a prompt, in snapshots.
+/// A prefix of a prompt in a chain of snapshots.
 pub struct RestorePlan {
     handle: Handle,
     realm: Namespace,
     layout: KvLayout,
     parts: Vec<ChainLink>,
-}
-
-/// One snapshot of a line.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ChainLink {
-    pub(crate) id: SnapshotId,
-    pub(crate) is_trunk: bool,
-    /// One beyond its last token.
-    pub(crate) end: usize,
-}
-
-/// Keys and values of the next tokens, checked.
-#[derive(Debug)]
-pub struct KvChunk {
-    /// Number of tokens.
-    pub tokens: usize,
-    /// Bytes in the format of [`KvCache::import`](crate::model::exec::KvCache::import).
-    pub bytes: Vec<u8>,
 }
 
 /// Estimated time to find and open one file.

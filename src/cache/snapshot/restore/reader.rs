@@ -1,4 +1,4 @@
-//! The threads that read snapshots: a line of files, piece by piece, each checked before it is used.
+//! The threads that restore snapshots: read a chain of files chunk by chunk, and check each chunk.
 
 use std::{
     fs::File,
@@ -13,30 +13,17 @@ use std::{
 
 use super::{
     super::{
-        KvChunk, Shared,
+        Shared,
         dir::{self, Opened},
         file::{format::Header, hash, hash::Namespace},
         lock,
     },
-    plan::ChainLink,
+    job::{ChainLink, KvChunk, RestoreJob},
 };
 use crate::{id::TokenId, limits, model::exec::KvLayout};
 
 /// Number of prefixes that are restored at once.
 const THREADS: usize = 2;
-
-/// A prefix to read.
-pub(crate) struct RestoreJob {
-    pub(crate) realm: Namespace,
-    pub(crate) layout: KvLayout,
-    pub(crate) parts: Vec<ChainLink>,
-    /// All tokens of the prefix.
-    pub(crate) tokens: Vec<TokenId>,
-    /// The first that is wanted.
-    pub(crate) from: usize,
-    pub(crate) pieces: SyncSender<KvChunk>,
-    pub(crate) wake: Box<dyn Fn() + Send>,
-}
 
 /// The reason why a restore stops.
 enum Stop {

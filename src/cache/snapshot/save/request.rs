@@ -1,12 +1,10 @@
-//! A snapshot that is wanted, on its way from the end of a turn over the engine to the writer.
+//! A requested snapshot, on its way from the end of a turn over the engine to the writer thread.
 
 use std::{fmt, sync::Arc};
 
 use super::{
-    super::{
-        Handle, ModelSnapshots, Retention, Shared, SkipReason, SnapshotId, file::hash::Namespace,
-    },
-    writer::{self, Write},
+    super::{Handle, ModelSnapshots, Retention, SkipReason, SnapshotId, file::hash::Namespace},
+    job::{Pending, SaveJob, Write},
 };
 use crate::{
     cache::CacheScope,
@@ -15,7 +13,7 @@ use crate::{
     model::exec::{KvExport, KvLayout},
 };
 
-/// A snapshot that will be wanted, unless its response is deleted.
+/// A snapshot that will be saved at the end of its turn, unless its response is deleted.
 pub struct SaveReservation {
     handle: Handle,
     realm: Namespace,
@@ -24,24 +22,12 @@ pub struct SaveReservation {
     pending: Pending,
 }
 
-/// A snapshot that is wanted of what an engine has in memory.
+/// A snapshot to save from an engine's KV cache.
 pub struct SaveRequest {
-    announced: SaveReservation,
+    reservation: SaveReservation,
     tokens: Vec<TokenId>,
     /// The first token that no snapshot has.
     start: usize,
-}
-
-/// Keeps an id known as one on its way.
-pub(crate) struct Pending {
-    shared: Arc<Shared>,
-    pub(crate) id: SnapshotId,
-}
-
-impl Drop for Pending {
-    fn drop(&mut self) {
-        self.shared.state().pending.remove(&self.id);
-    }
 }
 
 impl SaveReservation {
@@ -62,9 +48,9 @@ impl SaveReservation {
         }
     }
 
-    /// Orders the snapshot of these tokens, unless there is one of all but a few of them.
+    /// Requests the snapshot of these tokens; `None` if snapshots have all but a few of them.
     #[must_use]
-    pub fn order(self, tokens: Vec<TokenId>) -> Option<SaveRequest> {
+    pub fn request(self, tokens: Vec<TokenId>) -> Option<SaveRequest> {
         let start = {
             let index = &self.handle.shared.state().index;
             let base = index.longest(self.realm, &tokens, true);
@@ -73,7 +59,7 @@ impl SaveReservation {
         };
         let lacking = tokens.len() - start;
         (lacking >= limits::SNAPSHOT_TOKENS_MIN).then_some(SaveRequest {
-            announced: self,
+            reservation: self,
             tokens,
             start,
         })
@@ -84,7 +70,7 @@ impl SaveRequest {
     /// Returns the cache scope.
     #[must_use]
     pub fn scope(&self) -> CacheScope {
-        self.announced.realm.scope
+        self.reservation.realm.scope
     }
 
     /// All tokens, from the first on.
@@ -93,18 +79,18 @@ impl SaveRequest {
         &self.tokens
     }
 
-    /// The first token whose keys and values are to be delivered.
+    /// Returns the first token to save.
     #[must_use]
     pub fn start(&self) -> usize {
         self.start
     }
 
-    /// Hands over the keys and values of the tokens from [`Self::start`] up to `len`. Never waits: where
-    /// too much waits to be written, there is no snapshot.
-    pub fn deliver(mut self, kv: Box<dyn KvExport>, len: usize) {
+    /// Submits the exported KV cache of the tokens from [`Self::start`] up to `len`. Never waits: if the
+    /// queue is full, the snapshot is skipped.
+    pub fn submit(mut self, kv: Box<dyn KvExport>, len: usize) {
         self.tokens.truncate(len);
         let Self {
-            announced,
+            reservation,
             tokens,
             start,
         } = self;
@@ -114,14 +100,14 @@ impl SaveRequest {
             layout,
             keep,
             pending,
-        } = announced;
+        } = reservation;
         let counters = &handle.shared.counters;
         let bytes = (tokens.len().saturating_sub(start) * layout.bytes_per_token()) as u64;
         if !counters.enqueue(bytes, limits::SNAPSHOT_QUEUE_BYTES_MAX) {
             counters.dropped(SkipReason::Queue);
             return;
         }
-        let job = writer::SaveJob {
+        let job = SaveJob {
             pending,
             realm,
             layout,
@@ -137,16 +123,16 @@ impl SaveRequest {
         }
     }
 
-    /// Says that the engine has them no longer.
-    pub fn decline(self) {
-        let counters = &self.announced.handle.shared.counters;
+    /// Cancels the request: the engine no longer has the KV cache.
+    pub fn cancel(self) {
+        let counters = &self.reservation.handle.shared.counters;
         counters.dropped(SkipReason::Memory);
     }
 }
 
 impl fmt::Debug for SaveRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (id, tokens) = (self.announced.pending.id, self.tokens.len());
+        let (id, tokens) = (self.reservation.pending.id, self.tokens.len());
         write!(f, "snapshot {id} of {tokens} tokens from {}", self.start)
     }
 }

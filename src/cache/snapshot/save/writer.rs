@@ -1,4 +1,4 @@
-//! The thread that writes snapshots, one after the other, behind everything else.
+//! The thread that saves snapshots, one after the other, at low priority.
 
 use std::{
     io::{self, BufWriter, Write as _},
@@ -23,35 +23,13 @@ use super::{
         index::{Entry, Index},
         lock,
     },
-    request::Pending,
+    job::{Pending, SaveJob, Write},
 };
 use crate::{
     id::TokenId,
     limits,
     model::exec::{KvExport, KvLayout},
 };
-
-/// Messages to the save thread.
-pub(crate) enum Write {
-    /// To write a snapshot.
-    Job(Box<SaveJob>),
-    /// To end.
-    Stop,
-}
-
-/// A snapshot to write.
-pub(crate) struct SaveJob {
-    pub(crate) pending: Pending,
-    pub(crate) realm: Namespace,
-    pub(crate) layout: KvLayout,
-    pub(crate) keep: Retention,
-    pub(crate) tokens: Vec<TokenId>,
-    /// The first token that `kv` has.
-    pub(crate) start: usize,
-    pub(crate) kv: Box<dyn KvExport>,
-    /// Bytes that the job takes in the queue.
-    pub(crate) bytes: u64,
-}
 
 /// Nice value of the thread: token generation comes first.
 #[cfg(target_os = "linux")]

@@ -174,8 +174,8 @@ fn what_is_deleted_before_it_is_written_is_not_written() {
         .model
         .announce(SnapshotId(1), SCOPE, Retention::WithResponse);
     shelf.all.forget(SnapshotId(1));
-    let order = announced.order(said.clone()).unwrap();
-    order.deliver(Box::new(Made(made(&said))), said.len());
+    let order = announced.request(said.clone()).unwrap();
+    order.submit(Box::new(Made(made(&said))), said.len());
     shelf.settle();
     assert_eq!(files(folder.path()), [""; 0]);
 }
@@ -259,12 +259,12 @@ fn more_than_may_wait_is_dropped() {
         let announced = shelf
             .model
             .announce(SnapshotId(id), SCOPE, Retention::WithResponse);
-        announced.order(tokens(id as u32, 20)).unwrap()
+        announced.request(tokens(id as u32, 20)).unwrap()
     };
-    order(1).deliver(Box::new(Slow(wait)), 20);
+    order(1).submit(Box::new(Slow(wait)), 20);
     let all = limits::SNAPSHOT_QUEUE_LEN_MAX as u128 + 10;
     for id in 2..all {
-        order(id).deliver(Box::new(Made(made(&tokens(id as u32, 20)))), 20);
+        order(id).submit(Box::new(Made(made(&tokens(id as u32, 20)))), 20);
     }
     release.send(()).unwrap();
     let stats = shelf.settle();
