@@ -1,6 +1,6 @@
 //! The name of a model → a model that answers.
 
-use std::{collections::BTreeSet, path::Path, sync::Arc, time::Instant};
+use std::{path::Path, sync::Arc, time::Instant};
 
 use anyhow::Context as _;
 use jiff::Timestamp;
@@ -11,15 +11,10 @@ use super::{
     model_options::{ModelOptions, eos_tokens, template, template_args},
 };
 use crate::{
-    cache::snapshot::{ModelSnapshots, Snapshots},
-    cli::LoadArgs,
-    engine::{EngineHandle, EngineOptions},
     grammar::GrammarCompiler,
-    id::TokenId,
     load::{self, ModelFiles, alias},
     output_parser::ParserSpec,
     responses::{SamplingDefaults, ServedModel, longest_token_bytes},
-    template::{ChatTemplate, PRESERVE_THINKING},
     tokenizer::Tokenizer,
 };
 

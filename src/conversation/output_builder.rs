@@ -1,17 +1,14 @@
-//! The answer as it grows: pieces of text go in, items come out, one open at a time.
+//! Builds the output items of an answer from deltas, one open item at a time.
 
 use std::sync::Arc;
 
-use super::{
-    ContentPart, CustomCall, FunctionCall, Item, Message, Reasoning, Role, TokenLogprobs, Tool,
-    custom_input::CustomInput, tool,
-};
+use super::{ItemStatus, Output, OutputItem, TokenLogprobs, Tool, custom_input::CustomInput, tool};
 use crate::id::ResponseId;
 
 /// A delta of the output, as the output parser reads it from the model's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OutputDelta {
-    /// More of what is said to the user.
+    /// More message text.
     Text(String),
     /// More reasoning.
     Reasoning(String),
@@ -24,88 +21,6 @@ pub enum OutputDelta {
     Arguments(String),
     /// The open item is complete. The next delta belongs to another item, even of the same kind.
     End,
-}
-
-/// One item of an answer.
-#[derive(Debug, Clone, PartialEq)]
-pub struct OutputItem {
-    /// Its name within the API.
-    pub id: String,
-    /// The item's status.
-    pub status: ItemStatus,
-    /// The item's content.
-    pub content: Output,
-    /// Log probabilities of a message's tokens, if the request asks for them.
-    pub logprobs: Vec<TokenLogprobs>,
-}
-
-/// The kinds of output items.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Output {
-    /// Something said to the user.
-    Message(String),
-    /// The model's reasoning.
-    Reasoning(String),
-    /// A function to be run.
-    FunctionCall(FunctionCall),
-    /// A tool of the client's own kind to be run.
-    CustomCall(CustomCall),
-}
-
-impl Output {
-    /// True if the client is to run something.
-    pub fn is_call(&self) -> bool {
-        matches!(self, Self::FunctionCall(_) | Self::CustomCall(_))
-    }
-
-    /// Returns the text of a message.
-    pub fn message(&self) -> Option<&str> {
-        match self {
-            Self::Message(text) => Some(text),
-            Self::Reasoning(_) | Self::FunctionCall(_) | Self::CustomCall(_) => None,
-        }
-    }
-
-    /// Returns the text of a reasoning item.
-    pub fn reasoning(&self) -> Option<&str> {
-        match self {
-            Self::Reasoning(text) => Some(text),
-            Self::Message(_) | Self::FunctionCall(_) | Self::CustomCall(_) => None,
-        }
-    }
-
-    fn text_mut(&mut self) -> &mut String {
-        match self {
-            Self::Message(text) | Self::Reasoning(text) => text,
-            Self::FunctionCall(call) => &mut call.arguments,
-            Self::CustomCall(call) => &mut call.input,
-        }
-    }
-}
-
-impl From<Output> for Item {
-    fn from(output: Output) -> Self {
-        match output {
-            Output::Message(text) => Self::Message(Message {
-                role: Role::Assistant,
-                content: vec![ContentPart::Text(text)],
-            }),
-            Output::Reasoning(text) => Self::Reasoning(Reasoning { text }),
-            Output::FunctionCall(call) => Self::FunctionCall(call),
-            Output::CustomCall(call) => Self::CustomCall(call),
-        }
-    }
-}
-
-/// The status of an item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ItemStatus {
-    /// More may follow.
-    InProgress,
-    /// It is whole.
-    Completed,
-    /// It was cut.
-    Incomplete,
 }
 
 /// An event of the output's items. Only an [`OutputBuilder`] makes these, always in this order:

@@ -1,4 +1,4 @@
-//! Descriptions → grammars that are ready to match, off every thread that others wait for, and kept.
+//! Compiles grammars on a thread of their own, and caches them.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -16,10 +16,10 @@ use llguidance::{Matcher, ParserFactory};
 
 use super::{
     GrammarError, GrammarSpec, Shape, StartAt, StructuralTags, Trigger,
+    compiled::{CompiledGrammar, GrammarContext},
     constraint::{
-        GrammarConstraint, GrammarContext, completion,
+        GrammarConstraint, completion,
         mask_workers::Workers,
-        state::GrammarState,
         triggered::{CompiledTrigger, TriggeredConstraint},
     },
     json::schema::SCHEMA_BYTES_MAX,
@@ -70,39 +70,9 @@ struct CompiledCache {
     bytes: usize,
 }
 
-/// A grammar that is ready to match.
-pub(super) struct CompiledGrammar {
-    /// A matcher at the beginning, which is copied for each answer.
-    fresh: Mutex<Matcher>,
-    /// The tokens with which it may begin.
-    pub(super) first: TokenBitmask,
-    /// Tokens that bring it to its end at once, if any are found.
-    pub(super) closing: Option<Vec<TokenId>>,
-}
-
-impl CompiledGrammar {
-    /// A matcher of its own.
-    pub(super) fn matcher(&self) -> Box<Matcher> {
-        let fresh = self.fresh.lock().unwrap_or_else(PoisonError::into_inner);
-        Box::new(fresh.deep_clone())
-    }
-
-    /// The grammar at its beginning.
-    pub(super) fn standing(&self) -> GrammarState {
-        let first = Some(self.first.clone());
-        GrammarState::new(self.matcher(), first, self.closing.clone())
-    }
-}
-
-impl fmt::Debug for CompiledGrammar {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Compiled").finish_non_exhaustive()
-    }
-}
-
 impl fmt::Debug for GrammarCompiler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Grammars").finish_non_exhaustive()
+        f.debug_struct("GrammarCompiler").finish_non_exhaustive()
     }
 }
 

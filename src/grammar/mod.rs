@@ -5,6 +5,7 @@
 //! llguidance) and returns a [`Constraint`](crate::sampling::Constraint) for each answer.
 
 mod builder;
+mod compiled;
 mod compiler;
 mod constraint;
 mod error;

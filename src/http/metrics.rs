@@ -17,23 +17,13 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
-use super::{AppState, error::ApiError, openapi::Bodiless};
+use super::{AppState, error::ApiError, openapi::Bodiless, state::RequestLabels};
 use crate::{
     engine::{EngineStats as Stats, Histogram, LatencyHistogram, LengthHistogram},
     responses::Service,
 };
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
-/// Answers so far.
-pub(super) type Answers = Family<AnswerLabels, Counter>;
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct AnswerLabels {
-    method: String,
-    route: String,
-    status: u16,
-}
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ModelLabels {
@@ -52,12 +42,12 @@ pub(super) async fn count(State(state): State<AppState>, request: Request, next:
     let route = route.map_or("none", MatchedPath::as_str).to_owned();
     let method = request.method().as_str().to_owned();
     let response = next.run(request).await;
-    let labels = AnswerLabels {
+    let labels = RequestLabels {
         method,
         route,
         status: response.status().as_u16(),
     };
-    state.answers.get_or_create(&labels).inc();
+    state.requests.get_or_create(&labels).inc();
     response
 }
 
@@ -76,7 +66,7 @@ pub(super) async fn count(State(state): State<AppState>, request: Request, next:
 )]
 pub(super) async fn metrics(State(state): State<AppState>) -> Result<Response, ApiError> {
     let mut registry = Registry::with_prefix("stemma");
-    registry.register("http_requests", "HTTP requests", state.answers.clone());
+    registry.register("http_requests", "HTTP requests", state.requests.clone());
     continuations(&mut registry, &state.service);
     engines(&mut registry, &state.service);
     snapshots::snapshots(&mut registry, &state.service);

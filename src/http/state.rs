@@ -2,9 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family},
+};
 use tokio::sync::Semaphore;
 
-use super::{metrics::Answers, unknown_fields::UnknownFields};
+use super::unknown_fields::UnknownFields;
 use crate::{
     auth::Authenticator,
     clock::Entropy,
@@ -51,6 +55,16 @@ impl Default for HttpOptions {
     }
 }
 
+/// HTTP requests by method, route and status.
+pub(super) type RequestCounts = Family<RequestLabels, Counter>;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct RequestLabels {
+    pub(super) method: String,
+    pub(super) route: String,
+    pub(super) status: u16,
+}
+
 /// State shared by all handlers; clones share it too.
 #[derive(Clone)]
 pub struct AppState {
@@ -59,7 +73,7 @@ pub struct AppState {
     pub(super) options: Arc<HttpOptions>,
     pub(super) entropy: Arc<dyn Entropy>,
     pub(super) unknown_fields: Arc<UnknownFields>,
-    pub(super) answers: Answers,
+    pub(super) requests: RequestCounts,
     /// Permits for work that takes a processor for as long as a long prompt needs.
     pub(super) preparing: Arc<Semaphore>,
 }
@@ -80,7 +94,7 @@ impl AppState {
             options: Arc::new(options),
             entropy,
             unknown_fields: Arc::default(),
-            answers: Answers::default(),
+            requests: RequestCounts::default(),
             preparing: Arc::new(Semaphore::new(processors)),
         }
     }

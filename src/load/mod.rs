@@ -4,6 +4,7 @@
 //! way: `config.json` keys, Hugging Face tensor names, Hugging Face row order of rotary weights.
 
 pub mod alias;
+mod block_type;
 mod eos_tokens;
 mod error;
 mod fingerprint;
@@ -28,13 +29,14 @@ use serde_json::{Map, Value};
 
 use crate::tokenizer::TokenizerSource;
 
+pub use block_type::{Block, BlockType};
 pub use error::LoadError;
 pub use gguf::{BlockFormat, BlockPart, PART};
 pub use hub::Hub;
 use mapped::MappedFile;
 pub use mlx::MlxQuantization;
 pub use resolve::{Sources, resolve};
-pub use tensor_type::{Block, BlockType, TensorType};
+pub use tensor_type::TensorType;
 
 /// A model's files, opened and checked, with nothing read into memory yet but metadata.
 pub struct ModelFiles {

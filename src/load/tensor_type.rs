@@ -2,7 +2,11 @@
 
 use half::{bf16, f16, slice::HalfFloatSliceExt};
 
-use super::{gguf, parallel::over_parts};
+use super::{
+    block_type::{Block, BlockType},
+    gguf,
+    parallel::over_parts,
+};
 
 /// The type of a tensor's elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,31 +21,6 @@ pub enum TensorType {
     U32,
     /// A GGUF block type.
     Block(BlockType),
-}
-
-/// GGUF's quantised block types.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names are those of the GGUF format")]
-pub enum BlockType {
-    Q4_0,
-    Q4_1,
-    Q5_0,
-    Q5_1,
-    Q8_0,
-    Q2K,
-    Q3K,
-    Q4K,
-    Q5K,
-    Q6K,
-}
-
-/// A block of a tensor type: its number of elements and of bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Block {
-    /// Elements of one unit.
-    pub elements: usize,
-    /// Bytes of one unit.
-    pub bytes: usize,
 }
 
 impl TensorType {
@@ -66,26 +45,6 @@ impl TensorType {
     /// True if elements are plain floating-point numbers.
     pub(super) fn is_float(self) -> bool {
         matches!(self, Self::F32 | Self::F16 | Self::Bf16)
-    }
-}
-
-impl BlockType {
-    /// Elements and bytes of one block.
-    #[must_use]
-    pub fn block(self) -> Block {
-        let (elements, bytes) = match self {
-            Self::Q4_0 => (32, 18),
-            Self::Q4_1 => (32, 20),
-            Self::Q5_0 => (32, 22),
-            Self::Q5_1 => (32, 24),
-            Self::Q8_0 => (32, 34),
-            Self::Q2K => (256, 84),
-            Self::Q3K => (256, 110),
-            Self::Q4K => (256, 144),
-            Self::Q5K => (256, 176),
-            Self::Q6K => (256, 210),
-        };
-        Block { elements, bytes }
     }
 }
 

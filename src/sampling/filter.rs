@@ -1,29 +1,9 @@
 //! Filters of unlikely tokens: top-k, top-p and min-p.
 
-use std::cmp::Ordering;
-
-use super::{SamplingParams, workspace::Workspace};
-use crate::id::TokenId;
-
-/// A token that may be drawn.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Candidate {
-    /// The token.
-    pub(super) id: TokenId,
-    /// Its weight; the likeliest token's is 1.
-    pub(super) weight: f32,
-}
-
-impl Candidate {
-    /// Better ones first, of equals the lowest id first. No two candidates are equal, so every
-    /// selection and sort by this order has one possible outcome.
-    fn rank(&self, other: &Self) -> Ordering {
-        other
-            .weight
-            .total_cmp(&self.weight)
-            .then(self.id.cmp(&other.id))
-    }
-}
+use super::{
+    SamplingParams,
+    workspace::{Candidate, Workspace},
+};
 
 /// Number of candidates to rank first; most nuclei are smaller.
 const FIRST_RANKED: usize = 64;
@@ -134,6 +114,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::id::TokenId;
 
     /// Filters weights, the largest of which is 1.
     fn kept(weights: &[f32], params: &SamplingParams) -> Vec<TokenId> {

@@ -15,6 +15,7 @@
 
 mod constraint;
 mod distribution;
+mod error;
 mod filter;
 mod params;
 mod penalties;
@@ -24,6 +25,7 @@ mod softmax;
 mod workspace;
 
 pub use constraint::{Constraint, ConstraintError, TokenBitmask, TokenMask};
+pub use error::SamplingError;
 pub use params::SamplingParams;
-pub use sampler::{Logprobs, Sampled, Sampler, SamplingError};
+pub use sampler::{Logprobs, Sampled, Sampler};
 pub use workspace::Workspace;

@@ -1,7 +1,7 @@
 //! Chooses the tokens of one sequence.
 
 use super::{
-    SamplingParams,
+    SamplingError, SamplingParams,
     constraint::TokenMask,
     distribution::Distribution,
     penalties::Penalties,
@@ -26,17 +26,6 @@ pub struct Logprobs {
     pub chosen: f32,
     /// The likeliest tokens with theirs, best first; as many as asked for.
     pub top: Vec<(TokenId, f32)>,
-}
-
-/// No token can be chosen from a row of logits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum SamplingError {
-    /// A logit is NaN or `+∞`.
-    #[error("the model's logits hold a value that is not a finite number")]
-    NotANumber,
-    /// Every token has probability 0.
-    #[error("the model's logits leave no token possible")]
-    NothingPossible,
 }
 
 /// Chooses the tokens of one sequence and remembers those it chose.

@@ -1,11 +1,32 @@
 //! Logits and weights of all tokens while one is chosen.
 
+use std::cmp::Ordering;
+
 use super::{
     SamplingError,
-    filter::Candidate,
     softmax::{exp, largest, sum},
 };
 use crate::id::TokenId;
+
+/// A token that may be drawn.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Candidate {
+    /// The token.
+    pub(super) id: TokenId,
+    /// Its weight; the likeliest token's is 1.
+    pub(super) weight: f32,
+}
+
+impl Candidate {
+    /// Better ones first, of equals the lowest id first. No two candidates are equal, so every
+    /// selection and sort by this order has one possible outcome.
+    pub(super) fn rank(&self, other: &Self) -> Ordering {
+        other
+            .weight
+            .total_cmp(&self.weight)
+            .then(self.id.cmp(&other.id))
+    }
+}
 
 /// Memory for choosing tokens, kept between calls so that nothing is allocated for each token. One
 /// serves all sequences of a thread.

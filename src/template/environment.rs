@@ -21,9 +21,6 @@ use super::{filters, json, methods, repr::str_of};
 /// Name of the one template in the environment.
 pub(super) const CHAT: &str = "chat";
 
-/// Name of the variable with the sentinels; no template can write it.
-pub(super) const SENTINELS: &str = "control token sentinels";
-
 /// The template's own refusal, as the cause of a rendering error.
 #[derive(Debug)]
 pub(super) struct Raised(pub(super) String);

@@ -4,7 +4,6 @@ use std::{borrow::Cow, collections::HashMap};
 
 use serde_json::{Map, Value as Json};
 
-use super::reasoning;
 use crate::conversation::{
     ContentPart, CustomCall, FunctionCall, Item, Preamble, Role,
     tool::{custom_arguments, shown_name},
@@ -113,9 +112,6 @@ pub(super) fn chat_messages<'a>(head: &Preamble, items: &'a [Item]) -> Vec<ChatM
                 content: joined(&output.output),
             })),
         }
-    }
-    if !reasoning::are_kept(&head.template_args) {
-        reasoning::drop_earlier(&mut messages);
     }
     if let Some(instruction) = &head.tool_instruction {
         instruct(&mut messages, instruction);

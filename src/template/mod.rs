@@ -101,7 +101,10 @@ impl ChatTemplate {
         rendering: &Rendering<'_>,
         now: &ZonedDateTime,
     ) -> Result<Vec<PromptSegment>, TemplateError> {
-        let messages = messages::chat_messages(rendering.head, rendering.items);
+        let mut messages = messages::chat_messages(rendering.head, rendering.items);
+        if !reasoning::are_kept(&rendering.head.template_args) {
+            reasoning::drop_earlier(&mut messages);
+        }
         let disguise = self
             .token_texts
             .escape(variables::texts(rendering.head, &messages))?;

@@ -89,7 +89,10 @@ mod tests {
                 ChatMessage::Assistant(answer) => Some((answer.reasoning, answer.content)),
                 _ => None,
             };
-            let messages = chat_messages(&head, &items);
+            let mut messages = chat_messages(&head, &items);
+            if !are_kept(&head.template_args) {
+                drop_earlier(&mut messages);
+            }
             messages.into_iter().filter_map(of).collect::<Vec<_>>()
         };
         let of = |reasoning: Option<&str>, content: &str| {

@@ -7,7 +7,7 @@ use minijinja::{
     value::{Object, ObjectRepr, Tuple, ValueKind},
 };
 
-use super::{environment::SENTINELS, sentinel::Sentinels};
+use super::sentinel::{SENTINELS, Sentinels};
 
 /// Deepest nesting of a value that is written; request bodies nest less.
 pub(super) const DEPTH_MAX: usize = 256;

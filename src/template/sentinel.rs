@@ -19,6 +19,9 @@ use super::{TemplateError, preprocess};
 
 use self::fragments::Fragments;
 
+/// Name of the variable with the sentinels; no template can write it.
+pub(super) const SENTINELS: &str = "control token sentinels";
+
 /// The private-use planes, without the two noncharacters at the end of each.
 const PRIVATE_USE: [Range<u32>; 2] = [0xF_0000..0xF_FFFE, 0x10_0000..0x10_FFFE];
 

@@ -16,7 +16,7 @@ use super::{
     Rendering, environment,
     messages::{AssistantMessage, ChatCall, ChatMessage, ToolMessage},
     repr::float_value,
-    sentinel::EscapedValues,
+    sentinel::{EscapedValues, SENTINELS},
 };
 
 /// Length of the call ids of templates that insist on one.
@@ -39,7 +39,7 @@ pub(super) const RESERVED: [&str; 5] = [
     "tools",
     "add_generation_prompt",
     "strftime_now",
-    environment::SENTINELS,
+    SENTINELS,
 ];
 
 impl Variables<'_> {
@@ -61,7 +61,7 @@ impl Variables<'_> {
         let prompted = self.rendering.add_generation_prompt;
         all.push(("strftime_now".into(), environment::strftime_now(now)));
         let sentinels = Value::from_object(self.disguise.sentinels().clone());
-        all.push((environment::SENTINELS.into(), sentinels));
+        all.push((SENTINELS.into(), sentinels));
         all.push(("messages".into(), messages.into()));
         all.push(("tools".into(), tools.into()));
         all.push(("add_generation_prompt".into(), prompted.into()));

@@ -160,6 +160,12 @@ fn clip(mut text: String) -> String {
     text
 }
 
+/// The field at this path is of another JSON type than `expected`.
+pub(super) fn wrong_type(path: String, expected: &str) -> RequestError {
+    let message = format!("`{path}` has the wrong type: expected {expected}.");
+    RequestError::of(Code::InvalidType, path, message)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

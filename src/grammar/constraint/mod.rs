@@ -14,27 +14,15 @@ use std::{
 
 use tokio::sync::oneshot::{self, Receiver};
 
-use self::{
-    mask_workers::Workers,
-    state::{ClosePlan, GrammarState, Next},
+use self::state::{ClosePlan, GrammarState, Next};
+use super::{
+    StartAt,
+    compiled::{CompiledGrammar, GrammarContext},
 };
-use super::{StartAt, compiler::CompiledGrammar};
 use crate::{
     id::TokenId,
     sampling::{Constraint, ConstraintError, TokenBitmask, TokenMask},
-    tokenizer::Tokenizer,
 };
-
-/// Values shared by all grammars of a model.
-#[derive(Clone)]
-pub(super) struct GrammarContext {
-    pub(super) tokenizer: Tokenizer,
-    pub(super) workers: Workers,
-    /// All tokens but those that end an answer.
-    pub(super) unended: Arc<TokenBitmask>,
-    /// Those that do.
-    pub(super) ends: Arc<[TokenId]>,
-}
 
 /// One answer under a grammar.
 pub(super) struct GrammarConstraint {
@@ -194,7 +182,7 @@ impl GrammarConstraint {
     fn begin(&self) -> Phase {
         let compiled = Arc::clone(&self.compiled);
         // Copying a matcher takes time.
-        Phase::Finding(self.ask(move || Ok(compiled.standing())))
+        Phase::Finding(self.ask(move || Ok(compiled.state())))
     }
 
     /// The grammar behind its first token.

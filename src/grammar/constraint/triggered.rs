@@ -7,8 +7,12 @@ use std::{
 };
 
 use super::{
-    super::{StartAt, ToolCallGrammar, compiler::CompiledGrammar, token_index::TokenIndex},
-    GrammarConstraint, GrammarContext,
+    super::{
+        StartAt, ToolCallGrammar,
+        compiled::{CompiledGrammar, GrammarContext},
+        token_index::TokenIndex,
+    },
+    GrammarConstraint,
 };
 use crate::{
     id::TokenId,

@@ -3,7 +3,7 @@
 use regex_syntax::hir::Hir;
 
 use super::{
-    common::imports,
+    std_terminals::imports,
     terminals::{range, range_end, slashed, text},
 };
 use crate::grammar::{
@@ -53,7 +53,8 @@ pub(crate) fn tokens(definition: &str) -> Result<Vec<Token>, GrammarError> {
             LarkToken::Directive("%ignore") => tokens.push(Token::Ignore),
             LarkToken::Directive("%import") => {
                 let line = line(rest);
-                tokens.extend(imports(&line["%import".len()..])?);
+                let imported = imports(&line["%import".len()..])?.into_iter();
+                tokens.extend(imported.map(|(name, regex)| Token::Imported(name, regex)));
                 length = line.len();
             }
             LarkToken::Directive(other) => {

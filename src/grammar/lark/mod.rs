@@ -5,12 +5,12 @@
 //! bounded depth only. It then admits fewer texts than the grammar, and only texts that the grammar
 //! admits.
 
-pub(super) mod common;
 pub(super) mod fragment;
 pub(super) mod guard;
 pub(super) mod lexer;
 pub(super) mod parser;
 pub(super) mod recursion;
+pub(super) mod std_terminals;
 pub(super) mod terminals;
 
 use std::collections::HashMap;

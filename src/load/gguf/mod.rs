@@ -7,13 +7,14 @@ mod cursor;
 mod header;
 mod metadata;
 mod rope;
+mod source;
 mod tensors;
 mod vocabulary;
 
 use std::path::Path;
 
 use self::{
-    architecture::Architecture, config::Source, header::Header, metadata::Metadata,
+    architecture::Architecture, header::Header, metadata::Metadata, source::Source,
     tensors::GgufTensors,
 };
 use super::{LoadError, MappedFile, ModelFiles};

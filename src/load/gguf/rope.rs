@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::config::{Source, into_map};
+use super::source::{Source, into_map};
 use crate::load::{LoadError, tensor_type::decode};
 
 /// `rope_theta` and `rope_scaling` of `config.json`.

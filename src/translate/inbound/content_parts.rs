@@ -2,10 +2,9 @@
 
 use serde_json::Value;
 
-use super::input::wrong_type;
 use crate::{
     conversation::ContentPart,
-    translate::{Code, RequestError},
+    translate::{Code, RequestError, request_error::wrong_type},
     wire::{self, InputItem, TextOrList},
 };
 

@@ -7,7 +7,7 @@ use crate::{
     conversation::{
         CallKind, CallOutput, ContentPart, CustomCall, FunctionCall, Item, Message, Reasoning, Role,
     },
-    translate::{Code, RequestError},
+    translate::{Code, RequestError, request_error::wrong_type},
     wire::{InputItem, TextOrList},
 };
 
@@ -129,10 +129,4 @@ pub(in crate::translate) fn named(
         }
         Some(name) => Ok(name),
     }
-}
-
-/// The field at this path is of another JSON type than `expected`.
-pub(in crate::translate) fn wrong_type(path: String, expected: &str) -> RequestError {
-    let message = format!("`{path}` has the wrong type: expected {expected}.");
-    RequestError::of(Code::InvalidType, path, message)
 }

@@ -2,15 +2,12 @@
 
 use serde_json::Value;
 
-use super::{
-    at_least_one,
-    input::{named, wrong_type},
-};
+use super::{at_least_one, input::named};
 use crate::{
     conversation::{
         CallKind, FunctionTool, NamedTool, Tool, ToolChoice, ToolRules, tool::shown_name,
     },
-    translate::RequestError,
+    translate::{RequestError, request_error::wrong_type},
 };
 
 const PARAM: &str = "tool_choice";

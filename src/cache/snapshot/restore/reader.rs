@@ -15,12 +15,12 @@ use super::{
     super::{
         Shared,
         dir::{self, Opened},
-        file::{format::Header, hash, hash::Namespace},
+        file::{format::Header, hash},
         lock,
     },
-    job::{ChainLink, KvChunk, RestoreJob},
+    job::{KvChunk, RestoreJob},
 };
-use crate::{id::TokenId, limits, model::exec::KvLayout};
+use crate::limits;
 
 /// Number of prefixes that are restored at once.
 const THREADS: usize = 2;

@@ -13,23 +13,15 @@ use std::{
 
 use super::{
     super::{
-        Retention, Shared, SkipReason, SnapshotId,
+        Shared, SkipReason, SnapshotId,
         dir::{self, Found, Name, Opened},
-        file::{
-            format::Header,
-            hash,
-            hash::{Namespace, RollingHash},
-        },
+        file::{format::Header, hash, hash::RollingHash},
         index::{Entry, Index},
         lock,
     },
-    job::{Pending, SaveJob, Write},
+    job::{SaveJob, Write},
 };
-use crate::{
-    id::TokenId,
-    limits,
-    model::exec::{KvExport, KvLayout},
-};
+use crate::{limits, model::exec::KvExport};
 
 /// Nice value of the thread: token generation comes first.
 #[cfg(target_os = "linux")]

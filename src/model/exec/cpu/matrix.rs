@@ -2,7 +2,8 @@
 
 use super::kernels::{
     dense_matmul::{Dense, Numbers},
-    quant_matmul::{BLOCK, Packing, Quantised},
+    layout::BLOCK,
+    quant_matmul::{Packing, Quantised},
     simd::LANES,
 };
 

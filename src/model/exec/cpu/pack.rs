@@ -8,7 +8,8 @@ use super::kernels::{
     dense_matmul::Numbers,
     disjoint::{Chunks, Wanted},
     huge_page_arena::{Arena, Plain, Slice},
-    quant_matmul::{Packing, QuantLine, Quantised, Scales},
+    layout::QuantLine,
+    quant_matmul::{Packing, Quantised, Scales},
     simd::LANES,
     thread_pool::Pool,
 };

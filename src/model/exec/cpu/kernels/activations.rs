@@ -21,7 +21,7 @@
 //! that no token fills hold anything: nothing that is computed from them is kept.
 
 use super::{
-    quant_matmul::BLOCK,
+    layout::BLOCK,
     simd::{Kernel, LANES, Simd},
 };
 

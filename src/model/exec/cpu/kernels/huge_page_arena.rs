@@ -18,7 +18,7 @@ use memmap2::MmapMut;
 
 use super::{
     attention::{Element, Pair},
-    quant_matmul::QuantLine,
+    layout::QuantLine,
     simd::LANES,
 };
 

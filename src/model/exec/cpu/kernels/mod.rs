@@ -16,6 +16,7 @@ mod avx512;
 pub(super) mod dense_matmul;
 pub(super) mod disjoint;
 pub(super) mod huge_page_arena;
+pub(super) mod layout;
 mod portable;
 #[cfg(test)]
 mod products_tests;

@@ -9,7 +9,8 @@ use super::{
     activations::{FINE, PANEL, PanelBlock, Quantise, Remainder, spread},
     dense_matmul::{Dense, DenseMatmul, Numbers},
     huge_page_arena::Arena,
-    quant_matmul::{BLOCK, Packing, QuantMatmul, Quantised},
+    layout::BLOCK,
+    quant_matmul::{Packing, QuantMatmul, Quantised},
     simd::LANES,
     thread_pool::Pool,
 };

@@ -31,16 +31,9 @@ use half::f16;
 use super::{
     activations::{FINE, OfParts, PANEL, PanelBlock, Quants, Remainder},
     huge_page_arena::Slice,
+    layout::QuantLine,
     simd::{Kernel, LANES, Simd},
 };
-
-/// Columns of a block.
-pub(in crate::model::exec::cpu) const BLOCK: usize = 32;
-
-/// 64 bytes that lie in one cache line.
-#[derive(Debug, Clone, Copy)]
-#[repr(C, align(64))]
-pub(in crate::model::exec::cpu) struct QuantLine(pub(in crate::model::exec::cpu) [u8; 64]);
 
 /// Storage of a matrix's quants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use super::{
     SimdBackend,
     activations::{PanelBlock, Quantise},
     attention::{Pair, STRIP},
-    quant_matmul::BLOCK,
+    layout::BLOCK,
     rows::{GatedActivation, RmsNorm, SoftCap, WriteKv},
     simd::{Kernel, LANES, Simd, exp},
 };

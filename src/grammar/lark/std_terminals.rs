@@ -1,6 +1,5 @@
-//! The terminals that a Lark grammar may import.
+//! The terminals that a Lark grammar may import: Lark's library `common`.
 
-use super::lexer::Token;
 use crate::grammar::GrammarError;
 
 /// Terminals of Lark's library.
@@ -40,8 +39,8 @@ const SIGNED_NUMBER: &str =
     r"[+-]?([0-9]+|([0-9]+\.[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+)";
 
 /// Parses the rest of a line after `%import`: `common.NAME`, optionally with `-> OTHER`, or `common
-/// (NAME, NAME)`.
-pub(crate) fn imports(line: &str) -> Result<Vec<Token>, GrammarError> {
+/// (NAME, NAME)`. Returns pairs of a name and its regular expression.
+pub(crate) fn imports(line: &str) -> Result<Vec<(String, &'static str)>, GrammarError> {
     let code = ["//", "#"].iter().fold(line, |line, comment| {
         line.split(comment).next().unwrap_or_default()
     });
@@ -60,10 +59,14 @@ pub(crate) fn imports(line: &str) -> Result<Vec<Token>, GrammarError> {
     Ok(vec![imported(library, name, alias.unwrap_or(name))?])
 }
 
-fn imported(library: &str, name: &str, alias: &str) -> Result<Token, GrammarError> {
+fn imported(
+    library: &str,
+    name: &str,
+    alias: &str,
+) -> Result<(String, &'static str), GrammarError> {
     let known = COMMON.iter().find(|(known, _)| *known == name);
     match known.filter(|_| library == "common") {
-        Some((_, expression)) => Ok(Token::Imported(alias.to_owned(), expression)),
+        Some((_, expression)) => Ok((alias.to_owned(), expression)),
         None => Err(GrammarError::whole(format!(
             "there is no `{library}.{name}`"
         ))),
