@@ -1,86 +1,88 @@
-//! Format 1: the structs that the first version of the store writes.
+//! Format 1: the structs of the first store format.
 //!
-//! Frozen: once released, no field or variant here is changed, moved or removed. Plain structs only,
-//! without serde attributes; JSON is held as text. See README.md in this folder for the rules.
+//! This file is frozen since its release: no field or variant is changed, moved or removed. The
+//! structs are plain, without serde attributes; JSON is stored as text. README.md in this folder
+//! has the rules. `session/format/record.rs` and `event.rs` re-export these types, some under
+//! clearer names.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{id::TokenId, session::keys::SessionId};
 
-/// A place in another session: everything before its event number `events`.
+/// A fork point: the position in another session before its event number `events`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForkPoint {
-    /// The session forked from.
+    /// The session that is forked.
     pub parent: SessionId,
-    /// How many of the parent's events are shared, counted from its first.
+    /// The number of the parent's events that are shared, counted from its first.
     pub events: u64,
 }
 
-/// How a session began.
+/// The first event of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Opened {
-    /// The events of another session that precede this one's, if it is a fork.
+    /// The fork point, whose events precede this session's events; `None` for a root.
     pub fork: Option<ForkPoint>,
-    /// The response that this turn continues, whether by a fork or by a fresh rendering.
+    /// The response that this turn continues, by a fork or by a newly rendered prompt.
     pub continues: Option<SessionId>,
-    /// Stable id of the key that created the session; `None` without a key policy.
+    /// Stable id of the API key that created the session; `None` without a key policy.
     pub owner: Option<String>,
-    /// Id of the model.
+    /// The model id.
     pub model: String,
-    /// Wall time in milliseconds since 1970; it decides no order.
+    /// Wall time in milliseconds since 1970. No order depends on it.
     pub created_at_ms: i64,
 }
 
-/// What the client sent in one turn.
+/// The client's input in one turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputAppended {
-    /// The request's own input items in order, each as JSON text with its id.
+    /// The input items of the request in order, each as JSON text with its id.
     pub items: Vec<String>,
-    /// What leads the prompt (instructions, tools, template arguments) as JSON text.
+    /// The preamble (instructions, tools, template arguments) as JSON text.
     pub head: String,
 }
 
-/// Tokens appended to the prompt, or generated.
+/// Tokens appended to the prompt, or generated tokens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tokens {
-    /// Which tokens, in order.
+    /// The token ids, in order.
     pub tokens: Vec<TokenId>,
 }
 
-/// How a turn ended.
+/// The end of a turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnClosed {
-    /// What became of the turn.
+    /// The status of the turn.
     pub status: TurnStatus,
-    /// Why generation stopped.
+    /// The finish reason.
     pub finish: TurnFinish,
-    /// Tokens counted.
+    /// The token counts.
     pub usage: Usage,
-    /// The seed that, with positions, decided every random number.
+    /// The seed. Together with positions it determines every random number.
     pub seed: u64,
-    /// Wall time in milliseconds since 1970; it decides no order.
+    /// Wall time in milliseconds since 1970. No order depends on it.
     pub closed_at_ms: i64,
 }
 
-/// What became of a turn.
+/// The status of an ended turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TurnStatus {
-    /// Answered in full.
+    /// The turn completed.
     Completed,
-    /// Cut by a limit.
+    /// A limit ended the turn.
     Incomplete,
     /// The engine or the server failed.
     Failed,
-    /// The client cancelled or went away.
+    /// The client cancelled the turn or disconnected.
     Cancelled,
-    /// The process ended before the turn did; written when the store is next opened.
+    /// The process ended before the turn. The next start writes this status.
     Interrupted,
 }
 
-/// Why generation stopped.
+/// The finish reason of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TurnFinish {
-    /// The model ended its answer with this token.
+    /// The model generated this EOS token.
     EndToken(TokenId),
     /// A stop string of the request was found.
     StopString,
@@ -90,183 +92,185 @@ pub enum TurnFinish {
     ContextFull,
     /// The limit on tool calls was reached.
     CallLimit,
-    /// It was told to stop.
+    /// The turn was cancelled.
     Cancelled,
-    /// It failed, or never began.
+    /// The turn failed, or generation never began.
     Failed,
 }
 
-/// Tokens of one turn, counted.
+/// The token counts of one turn.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Tokens of the whole prompt.
+    /// The number of prompt tokens.
     pub input_tokens: u64,
-    /// Those of the prompt that came from the prefix cache.
+    /// The number of prompt tokens taken from the prefix cache.
     pub cached_tokens: u64,
-    /// Tokens generated.
+    /// The number of generated tokens.
     pub output_tokens: u64,
-    /// Those generated that were reasoning.
+    /// The number of generated tokens that were reasoning.
     pub reasoning_tokens: u64,
 }
 
-/// Only the events that forks share were kept of a session that nothing else needs.
+/// GC removed all events but the first ones, which forks share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rerooted {
-    /// How many events were kept.
+    /// The number of events kept.
     pub kept_events: u64,
 }
 
-/// The response was deleted, or dropped by a bound.
+/// The response was deleted, or dropped by a retention limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Purged {
-    /// The place in the log at which that happened.
+    /// The ordinal of the deletion in the log.
     pub ordinal: u64,
 }
 
-/// What a session consists of.
+/// The header of a session (`SessionHeader` in the program).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
-    /// Stable id of the key that created the session.
+    /// Stable id of the API key that created the session.
     pub owner: Option<String>,
-    /// Id of the model.
+    /// The model id.
     pub model: String,
     /// Wall time in milliseconds since 1970.
     pub created_at_ms: i64,
-    /// What precedes the session's own events.
+    /// The fork point, whose events precede the session's own events.
     pub fork: Option<ForkPoint>,
-    /// The response that this turn continues, while it needs it.
+    /// The response that this turn continues, as long as the session depends on it.
     pub continues: Option<SessionId>,
-    /// Number of forks between this session and its root.
+    /// The number of forks between this session and its root.
     pub depth: u32,
-    /// Whether flattened tokens of its nearest ancestors are stored.
+    /// True if a flattened prefix of the session is stored.
     pub flat: bool,
-    /// Number of its own events.
+    /// The number of the session's own events.
     pub events: u64,
-    /// Number of its own tokens.
+    /// The number of the session's own tokens.
     pub tokens: u64,
-    /// Bytes of its own events and body, before envelopes.
+    /// Bytes of the session's own events and body, before envelopes.
     pub bytes: u64,
-    /// SHA-256 chain over its events.
+    /// The SHA-256 chain over the session's events.
     pub chain: [u8; 32],
-    /// Its place in the log, once its turn is closed.
+    /// The ordinal in the log, once the turn is closed.
     pub ordinal: Option<u64>,
-    /// What it is kept for.
+    /// The state of the session.
     pub state: State,
-    /// Its response, if one is kept.
+    /// The response, if one is stored.
     pub response: Option<Kept>,
 }
 
-/// What a session is kept for.
+/// The state of a session (`SessionState` in the program).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum State {
-    /// Its turn is in flight.
+    /// The turn is in flight.
     Open,
-    /// Its turn ended and stored nothing; kept until the retention of such sessions ends.
+    /// The turn ended without a stored response. The session stays until its retention ends.
     Unstored,
-    /// Its response can be read.
+    /// The response can be read.
     Stored,
-    /// No longer for itself: for what continues it, or until it is erased.
+    /// The response is deleted. The session stays while a stored response continues it, or until GC
+    /// erases it.
     Hidden,
-    /// For those that share its first events.
+    /// Only the first events are kept, for the sessions that share them.
     Trunk,
 }
 
-/// What is known of a stored response beside what its session's head says.
+/// The part of a stored response in its session's header (`ResponseHeader` in the program).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
-    /// A fork of it shares this many events of its session.
+    /// The number of the session's events that a fork of the response shares.
     pub end_events: u64,
-    /// Digest of what led the prompt; a fork needs the same.
+    /// SHA-256 of the preamble. A fork needs the same preamble.
     pub head_digest: [u8; 32],
-    /// Whether the tokens are exactly what the items say, so that a fork may continue them.
+    /// True if the tokens represent the items exactly, so that a fork may continue them.
     pub forkable: bool,
-    /// Length of the JSON body.
+    /// Length of the JSON body, in bytes.
     pub body_len_bytes: u64,
     /// SHA-256 of the JSON body.
     pub body_digest: [u8; 32],
-    /// The JSON body, if it fits in here; otherwise it has values of its own.
+    /// The JSON body, if it fits into the header's value; otherwise it has its own values.
     pub body: Option<String>,
 }
 
-/// How a child depends on its parent.
+/// The dependency of a child on its parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Edge {
-    /// How many of the parent's events it shares, if it is a fork of it.
+    /// The number of the parent's events that the child shares, if it forks the parent.
     pub shares_events: Option<u64>,
 }
 
-/// The tokens of the nearest ancestors, copied together.
+/// A flattened prefix: the tokens of the nearest ancestors, copied together (`FlattenedPrefix` in
+/// the program).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flat {
     /// The oldest ancestor whose own tokens are included.
     pub base: SessionId,
-    /// The tokens from that ancestor's first event up to this session's.
+    /// The tokens from that ancestor's first event up to this session's fork point.
     pub tokens: Vec<TokenId>,
 }
 
-/// Who stands at a place in the log.
+/// An index entry (`IndexEntry` in the program).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// The session.
     pub session: SessionId,
-    /// When it was put there, in milliseconds since 1970.
+    /// The time when the entry was created, in milliseconds since 1970.
     pub at_ms: i64,
 }
 
-/// A key that says all by being there.
+/// A GC mark (`GcMark` in the program). The key contains all information.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {}
 
-/// Which format the store has, and which store it is.
+/// The format version and the identity of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Format {
-    /// Number of the format.
+    /// The format version.
     pub version: u32,
-    /// Random; says that the files outside and the tree belong together.
+    /// A random id, which must match the manifest's.
     pub store: [u8; 16],
 }
 
-/// Where an upgrade of the format has got to.
+/// The progress of a format upgrade.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Upgrade {
-    /// The format being made.
+    /// The target format version.
     pub to: u32,
     /// The last key that was rewritten.
     pub done: Vec<u8>,
 }
 
-/// What the store holds in all, as of one commit.
+/// The totals of the store as of one commit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
-    /// Number of the commit; counts from 1.
+    /// The number of the commit; counts from 1.
     pub commit: u64,
-    /// Stored values, these totals included.
+    /// The number of stored values, this one included.
     pub records: u64,
-    /// Sessions.
+    /// The number of sessions.
     pub sessions: u64,
-    /// Visible responses.
+    /// The number of visible responses.
     pub responses: u64,
-    /// What those count for in the bound on stored bytes.
+    /// The bytes of visible responses, as counted by the retention limit.
     pub response_bytes: u64,
-    /// The next free place in the log.
+    /// The next free ordinal in the log.
     pub next_ordinal: u64,
 }
 
-/// What the files outside the engine state about it.
+/// The manifest, which is stored outside sled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// Number of the format, checked before the engine opens anything.
+    /// The format version, checked before sled opens a file.
     pub version: u32,
-    /// Which store it is.
+    /// The store's id.
     pub store: [u8; 16],
-    /// Counts the writes of the manifest; the higher of its two slots holds.
+    /// The number of manifest writes. The slot with the higher number is valid.
     pub generation: u64,
-    /// A state of the store that was durable when this was written.
+    /// Totals that were durable when the manifest was written.
     pub totals: Totals,
-    /// Length of the engine's file at that state.
+    /// Length of sled's file at that state, in bytes.
     pub db_len_bytes: u64,
-    /// Where the engine's log ends, if the store was closed in order.
+    /// The end of sled's log, if the store was closed cleanly.
     pub log_end: u64,
-    /// Whether the store was closed in order, so that the length is exact.
+    /// True if the store was closed cleanly. The length is then exact.
     pub closed: bool,
 }

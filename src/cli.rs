@@ -232,15 +232,15 @@ pub struct LoadArgs {
     #[arg(long, env = "STEMMA_QUANTIZE", value_enum)]
     pub quantize: Option<QuantizeArg>,
     /// SIMD level of the CPU kernels [default: the fastest that the processor has].
-    #[arg(long, env = "STEMMA_CPU", value_enum)]
-    pub cpu: Option<SimdArg>,
+    #[arg(long, env = "STEMMA_SIMD", value_enum)]
+    pub simd: Option<SimdArg>,
     /// Type to compute in on MLX; `auto` is f32 on CPUs and the stored type on GPUs. On the CPU
     /// kernels f32 takes activations of 16 bits instead of 8.
     #[arg(long, env = "STEMMA_DTYPE", value_enum, default_value_t = DtypeArg::Auto)]
     pub dtype: DtypeArg,
     /// Folder of downloaded models [default: stemma in the user's cache folder].
-    #[arg(long, env = "STEMMA_CACHE", value_name = "FOLDER")]
-    pub cache: Option<PathBuf>,
+    #[arg(long, env = "STEMMA_DOWNLOAD_DIR", value_name = "FOLDER")]
+    pub download_dir: Option<PathBuf>,
 }
 
 /// Log filter and format.
@@ -366,7 +366,7 @@ pub enum ModelsCommand {
         /// The aliases [default: smollm2].
         aliases: Vec<String>,
         /// Folder of downloaded models [default: the user's cache folder].
-        #[arg(long, env = "STEMMA_CACHE", value_name = "FOLDER")]
+        #[arg(long, env = "STEMMA_DOWNLOAD_DIR", value_name = "FOLDER")]
         cache: Option<PathBuf>,
     },
 }

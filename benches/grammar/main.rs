@@ -1,7 +1,6 @@
-//! What grammars cost at a vocabulary of 150,000 tokens: building the trie, compiling, and one mask.
+//! Costs of grammars at a vocabulary of 150,000 tokens: building the trie, compiling, and one mask.
 //!
-//! `cargo bench --bench grammar`; takes the tokenizer of the alias `qwen2.5-coder-0.5b`, downloading
-//! it if it is not here yet.
+//! `cargo bench --bench grammar`; takes the tokenizer of the alias `qwen2.5-coder-0.5b`.
 
 use std::{
     env,
@@ -26,7 +25,7 @@ const ROOM: usize = 1 << 15;
 
 const MODEL: &str = "qwen2.5-coder-0.5b";
 
-/// What the schema below admits.
+/// An instance of the schema below.
 const ANSWER: &str = "{\n  \"title\": \"On the descent of texts: a \\\"stemma\\\"\",\n  \"year\": 1850,\n  \"tags\": [\"philology\", \"copies\"],\n  \"author\": {\"name\": \"Karl Lachmann\", \"born\": \"1793-03-04\", \"email\": null},\n  \"score\": 0.975\n}";
 
 fn schema() -> Value {
@@ -86,7 +85,7 @@ fn tokenizer() -> Tokenizer {
     Tokenizer::open(&files.tokenizer).expect("a tokenizer")
 }
 
-/// Waits until it is known which tokens may come next, with room for so many.
+/// Waits for the token mask, with room for `left` tokens.
 fn wait(constraint: &mut dyn Constraint, left: usize) {
     let mut context = Context::from_waker(Waker::noop());
     while constraint
@@ -105,7 +104,7 @@ fn take(constraint: &mut dyn Constraint, token: TokenId, left: usize) {
     }
 }
 
-/// An answer of these tokens, with room for so many.
+/// Runs an answer of these tokens, with room for `room` tokens.
 fn run(constraint: &mut dyn Constraint, tokens: &[TokenId], room: usize) {
     wait(constraint, room);
     for (taken, &token) in tokens.iter().enumerate() {

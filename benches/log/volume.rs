@@ -157,7 +157,7 @@ pub(crate) async fn grow(folder: &Path, rounds: u64) -> Result<Figures> {
         "rounds_per_s".into(),
         rounds as f64 / start.elapsed().as_secs_f64(),
     );
-    log.settle().await?;
+    log.wait_for_gc().await?;
     for id in &remaining {
         log.response(&Access::All, *id)?;
     }

@@ -21,7 +21,7 @@ pub(super) fn open(args: &ServeArgs) -> anyhow::Result<Authenticator> {
     let access = &args.access;
     if let Some(file) = &access.key_policy {
         let policy = read_policy(file)?;
-        tracing::info!(keys = policy.keys.len(), file = %file.display(), "key policy");
+        tracing::info!(keys = policy.keys.len(), file = %file.display(), "key policy loaded");
         return Authenticator::policy(policy, Arc::new(SystemClock))
             .context("keys cannot be checked");
     }
@@ -68,7 +68,7 @@ pub(super) fn read_policy(file: &Path) -> anyhow::Result<Policy> {
 /// Puts another policy in force, with its ids on record before anybody can use them.
 fn enforce(gate: &Authenticator, args: &ServeArgs, policy: Policy) -> anyhow::Result<()> {
     key_ids::add(&args.sessions, policy.keys.keys())?;
-    tracing::info!(keys = policy.keys.len(), "another key policy is in force");
+    tracing::info!(keys = policy.keys.len(), "key policy reloaded");
     gate.replace(policy);
     Ok(())
 }
@@ -104,10 +104,7 @@ pub(super) async fn follow(
         let enforced = read_policy(file).and_then(|policy| enforce(gate, args, policy));
         if let Err(error) = enforced {
             let error = format!("{error:#}");
-            tracing::error!(
-                error,
-                "the key policy stays as it was: the file is not usable"
-            );
+            tracing::error!(error, "key policy reload failed");
         }
     }
 }

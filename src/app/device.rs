@@ -53,9 +53,9 @@ pub(super) fn start(
             })
         }
         (Device::Mlx, _) => bail!("--kv-type and --quantize are for --device cpu; this is MLX"),
-        (Device::Cpu, Some(KvTypeArg::F32)) => own_kernels::<f32>(files, opening, is_delicate),
+        (Device::Cpu, Some(KvTypeArg::F32)) => cpu_kernels::<f32>(files, opening, is_delicate),
         (Device::Cpu, None | Some(KvTypeArg::F16)) => {
-            own_kernels::<f16>(files, opening, is_delicate)
+            cpu_kernels::<f16>(files, opening, is_delicate)
         }
     }
 }
@@ -80,7 +80,7 @@ fn fastest(has_gpu: bool, instructions: &[SimdLevel]) -> Device {
     }
 }
 
-fn own_kernels<E: KvElement>(
+fn cpu_kernels<E: KvElement>(
     files: ModelFiles,
     opening: &ModelOptions<'_>,
     is_delicate: bool,
@@ -93,13 +93,13 @@ fn own_kernels<E: KvElement>(
         false => ActivationBits::Eight,
     };
     let quantize = arguments.quantize.map(quantize);
-    let instructions = arguments.cpu.map(instructions);
+    let simd = arguments.simd.map(simd_level);
     run(files, opening, move |spec, tensors, progress| {
         let options = CpuOptions {
             threads,
             quantize,
             activation_bits,
-            instructions,
+            instructions: simd,
             progress: Some(progress),
         };
         CpuExecutor::<E>::load(spec, tensors, &options)
@@ -144,7 +144,7 @@ fn quantize(argument: QuantizeArg) -> Quantize {
     }
 }
 
-fn instructions(argument: SimdArg) -> SimdLevel {
+fn simd_level(argument: SimdArg) -> SimdLevel {
     match argument {
         SimdArg::Avx512 => SimdLevel::Avx512,
         SimdArg::Avx2 => SimdLevel::Avx2,
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn own_kernels_run_where_mlx_has_only_a_slow_processor() {
+    fn cpu_kernels_are_the_default_where_mlx_has_no_accelerator() {
         use SimdLevel::{Avx2, Avx512, Portable};
         let fast = [Avx512, Avx2, Portable];
         assert_eq!(fastest(false, &fast), Device::Cpu);

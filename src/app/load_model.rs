@@ -89,13 +89,13 @@ pub(super) fn open(
     let started = Instant::now();
     let path = load::resolve(
         name.source,
-        &super::sources(opening.loading.cache.as_deref()),
+        &super::sources(opening.loading.download_dir.as_deref()),
     )?;
     let files = load::open(&path)?;
     let tokenizer = Tokenizer::open(&files.tokenizer)
         .with_context(|| format!("{}: the tokenizer", path.display()))?;
     let template = template(&files, &tokenizer)?;
-    let dialect = ParserSpec::of(template.as_deref(), &tokenizer);
+    let parser_spec = ParserSpec::of(template.as_deref(), &tokenizer);
     let template_args = template_args(template.as_deref(), opening);
     let defaults = SamplingDefaults::from_generation_config(&generation_config(name, &files));
     let end_tokens = end_tokens(&files, &tokenizer);
@@ -108,8 +108,8 @@ pub(super) fn open(
         path = %path.display(),
         context_length = engine.context_length(),
         chat_template = template.is_some(),
-        calls = ?dialect.family,
-        thoughts = dialect.thinking.map(|thinking| thinking.open),
+        tool_parser = ?parser_spec.family,
+        reasoning_parser = parser_spec.thinking.map(|thinking| thinking.open),
         seconds = started.elapsed().as_secs_f64(),
         "model loaded"
     );
@@ -119,7 +119,7 @@ pub(super) fn open(
         snapshots: fingerprint.and_then(|files| opening.snapshots_of(&files, &engine)),
         engine,
         template,
-        dialect,
+        parser_spec,
         lenient_tool_calls: opening.lenient_tool_calls,
         template_args,
         defaults,

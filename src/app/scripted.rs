@@ -53,7 +53,7 @@ pub(super) fn open(
         created_at: Timestamp::now(),
         snapshots: opening.snapshots_of(&[0; 32], &engine),
         engine,
-        dialect: ParserSpec::of(Some(&template), &tokenizer),
+        parser_spec: ParserSpec::of(Some(&template), &tokenizer),
         lenient_tool_calls: opening.lenient_tool_calls,
         template: Some(Arc::new(template)),
         template_args: opening.template_args.clone(),

@@ -164,9 +164,9 @@ async fn renew(tls: Option<&Tls>, mut reload: Reload) -> Infallible {
     loop {
         reload.told().await;
         match tls.map(Tls::reload) {
-            Some(Ok(())) => tracing::info!("the certificate was read again"),
+            Some(Ok(())) => tracing::info!("certificate reloaded"),
             Some(Err(error)) => {
-                tracing::error!(%error, "the certificate stays as it was");
+                tracing::error!(%error, "certificate reload failed");
             }
             None => {}
         }
@@ -197,6 +197,6 @@ fn http_options(args: &ServeArgs) -> HttpOptions {
 
 async fn told_to_stop() {
     if let Err(error) = signal::stop().await {
-        tracing::error!(%error, "cannot wait for signals; stopping");
+        tracing::error!(%error, "signal handling failed: stopping");
     }
 }

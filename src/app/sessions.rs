@@ -106,11 +106,11 @@ fn tree(store: &SledStorage, id: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     for branch in inspect::tree(&Direct(store), parse(id)?)? {
         let indent = "  ".repeat(branch.level);
-        let bond = branch.edge.map(|bond| format!("  {bond:?}").to_lowercase());
-        let bond = bond.unwrap_or_default();
+        let edge = branch.edge.map(|edge| format!("  {edge:?}").to_lowercase());
+        let edge = edge.unwrap_or_default();
         writeln!(
             out,
-            "{indent}{}{bond}  {}",
+            "{indent}{}{edge}  {}",
             branch.id,
             state(&branch.header)
         )
@@ -123,8 +123,8 @@ fn stats(store: &SledStorage) -> anyhow::Result<()> {
     let stats = inspect::stats(&Direct(store))?;
     let mut out = io::stdout().lock();
     for (space, (count, bytes)) in &stats.by_space {
-        let space = format!("{space:?}").to_lowercase();
-        writeln!(out, "{space:<10} {count:>10} values {bytes:>14} bytes").context(NO_OUTPUT)?;
+        let space = space.as_str();
+        writeln!(out, "{space:<16} {count:>10} values {bytes:>14} bytes").context(NO_OUTPUT)?;
     }
     for (state, count) in &stats.by_state {
         writeln!(out, "sessions, {state}: {count}").context(NO_OUTPUT)?;

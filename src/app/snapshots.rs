@@ -44,7 +44,7 @@ pub(super) async fn sweep(service: &Arc<Service>) -> Infallible {
         let service = Arc::clone(service);
         let swept = tokio::task::spawn_blocking(move || service.sweep_snapshots());
         if let Err(error) = swept.await {
-            tracing::error!(%error, "snapshots could not be swept");
+            tracing::error!(%error, "snapshot expiry failed");
         }
         tokio::time::sleep(PAUSE).await;
     }

@@ -153,7 +153,7 @@ impl Shared {
 fn yield_to_others() {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::nice(NICENESS) {
-        tracing::warn!(%error, "the thread that checks keys keeps its priority");
+        tracing::warn!(%error, "hash worker: nice value not set");
     }
 }
 

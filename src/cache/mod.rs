@@ -26,7 +26,7 @@ pub struct PromptCacheKey(pub u64);
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CacheStats {
     /// Entries in the cache.
-    pub memories: usize,
+    pub entries: usize,
     /// Their bytes; what several share is counted for each.
     pub bytes: usize,
     /// Lookups that found a prefix.

@@ -23,7 +23,7 @@ use crate::{id::TokenId, model::exec::KvCache};
 #[derive(Debug)]
 pub struct PrefixCache<K> {
     bytes_max: usize,
-    scopes: HashMap<CacheScope, Memories<K>>,
+    scopes: HashMap<CacheScope, Entries<K>>,
     /// Continued by others, but still pinned.
     superseded: Vec<CacheEntry<K>>,
     /// Entries that may have grown since they were counted, because a fork was extended in place.
@@ -39,7 +39,7 @@ pub struct PrefixCache<K> {
 /// Otherwise a client that uses one key for everything would evict all others.
 const KEY_SHARE: usize = 2;
 
-type Memories<K> = BTreeMap<Rc<[TokenId]>, CacheEntry<K>>;
+type Entries<K> = BTreeMap<Rc<[TokenId]>, CacheEntry<K>>;
 
 #[derive(Debug)]
 struct CacheEntry<K> {
@@ -140,9 +140,9 @@ impl<K: KvCache> PrefixCache<K> {
     ) -> Option<Hit<K>> {
         self.touch(scope, key);
         let (_, tokens) = tokens.split_last()?;
-        let memories = self.scopes.get_mut(&scope)?;
-        let (shared, nearest) = nearest(memories, tokens)?;
-        let memory = memories.get_mut(&nearest)?;
+        let entries = self.scopes.get_mut(&scope)?;
+        let (shared, nearest) = nearest(entries, tokens)?;
+        let memory = entries.get_mut(&nearest)?;
         memory.touch(self.uses, key);
         self.stats.hits += 1;
         self.stats.hit_tokens += shared as u64;
@@ -157,9 +157,9 @@ impl<K: KvCache> PrefixCache<K> {
     /// Returns the length of the prefix that [`Self::find`] would find. Does not count as a use.
     #[must_use]
     pub fn match_len(&self, scope: CacheScope, tokens: &[TokenId]) -> usize {
-        let memories = self.scopes.get(&scope);
-        let found = tokens.split_last().zip(memories);
-        let found = found.and_then(|((_, tokens), memories)| nearest(memories, tokens));
+        let entries = self.scopes.get(&scope);
+        let found = tokens.split_last().zip(entries);
+        let found = found.and_then(|((_, tokens), entries)| nearest(entries, tokens));
         found.map_or(0, |(shared, _)| shared)
     }
 
@@ -172,9 +172,9 @@ impl<K: KvCache> PrefixCache<K> {
     /// A fork of the memory with the longest prefix of `tokens` that any in the scope has, with a lease
     /// to be held as long. It counts as no use.
     pub fn peek(&mut self, scope: CacheScope, tokens: &[TokenId]) -> Option<(K, Lease)> {
-        let memories = self.scopes.get(&scope)?;
-        let (shared, nearest) = nearest(memories, tokens)?;
-        let memory = memories.get(&nearest)?;
+        let entries = self.scopes.get(&scope)?;
+        let (shared, nearest) = nearest(entries, tokens)?;
+        let memory = entries.get(&nearest)?;
         Some(fork(&memory.counted, shared, &mut self.growing))
     }
 
@@ -192,12 +192,12 @@ impl<K: KvCache> PrefixCache<K> {
         if tokens.is_empty() || kv.bytes() > self.bytes_max {
             return None;
         }
-        let memories = self.scopes.entry(scope).or_default();
-        if let Some(continuation) = continuation(memories, tokens) {
+        let entries = self.scopes.entry(scope).or_default();
+        if let Some(continuation) = continuation(entries, tokens) {
             continuation.touch(self.uses, key);
             return None;
         }
-        if let Some(beginning) = take_beginning(memories, tokens) {
+        if let Some(beginning) = take_beginning(entries, tokens) {
             self.superseded.push(beginning);
         }
         let memory = CacheEntry {
@@ -210,7 +210,7 @@ impl<K: KvCache> PrefixCache<K> {
         let lease = Lease(Rc::clone(&memory.counted.leases));
         self.growing.push(Rc::downgrade(&memory.counted));
         self.bytes += memory.counted.bytes.get();
-        memories.insert(tokens.into(), memory);
+        entries.insert(tokens.into(), memory);
         self.shrink(self.bytes_max);
         Some(lease)
     }
@@ -242,7 +242,7 @@ impl<K: KvCache> PrefixCache<K> {
     pub fn stats(&self) -> CacheStats {
         let kept: usize = self.scopes.values().map(BTreeMap::len).sum();
         CacheStats {
-            memories: kept + self.superseded.len(),
+            entries: kept + self.superseded.len(),
             bytes: self.bytes,
             ..self.stats
         }
@@ -271,10 +271,10 @@ impl<K: KvCache> PrefixCache<K> {
     /// Counts a use of the entry, and of its key's entries.
     fn touch(&mut self, scope: CacheScope, key: Option<PromptCacheKey>) {
         self.uses += 1;
-        let Some(memories) = key.and_then(|_| self.scopes.get_mut(&scope)) else {
+        let Some(entries) = key.and_then(|_| self.scopes.get_mut(&scope)) else {
             return;
         };
-        for memory in memories.values_mut().filter(|memory| memory.key == key) {
+        for memory in entries.values_mut().filter(|memory| memory.key == key) {
             memory.key_use = self.uses;
         }
     }
@@ -282,8 +282,8 @@ impl<K: KvCache> PrefixCache<K> {
     /// Returns the bytes of each key's entries.
     fn bytes_by_key(&self) -> HashMap<(CacheScope, PromptCacheKey), usize> {
         let mut bytes = HashMap::new();
-        for (&scope, memories) in &self.scopes {
-            for memory in memories.values() {
+        for (&scope, entries) in &self.scopes {
+            for memory in entries.values() {
                 if let Some(key) = memory.key {
                     *bytes.entry((scope, key)).or_default() += memory.counted.bytes.get();
                 }
@@ -302,18 +302,18 @@ impl<K: KvCache> PrefixCache<K> {
             }
             _ => (memory.last_use, memory.last_use),
         };
-        let unpinned = self.scopes.iter().flat_map(|(&scope, memories)| {
-            let unpinned = memories.iter().filter(|(_, memory)| !memory.is_pinned());
+        let unpinned = self.scopes.iter().flat_map(|(&scope, entries)| {
+            let unpinned = entries.iter().filter(|(_, memory)| !memory.is_pinned());
             unpinned.map(move |(tokens, memory)| (last_use(scope, memory), scope, tokens))
         });
         let Some((_, scope, tokens)) = unpinned.min_by_key(|&(last_use, ..)| last_use) else {
             return false;
         };
         let tokens = Rc::clone(tokens);
-        if let Some(memories) = self.scopes.get_mut(&scope) {
-            let evicted = memories.remove(&tokens);
+        if let Some(entries) = self.scopes.get_mut(&scope) {
+            let evicted = entries.remove(&tokens);
             self.bytes -= evicted.map_or(0, |memory| memory.counted.bytes.get());
-            if memories.is_empty() {
+            if entries.is_empty() {
                 self.scopes.remove(&scope);
             }
         }
@@ -324,9 +324,9 @@ impl<K: KvCache> PrefixCache<K> {
 
 /// The sequence that shares the most tokens with these, at least one, and how many; of two the one
 /// that comes after.
-fn nearest<K>(memories: &Memories<K>, tokens: &[TokenId]) -> Option<(usize, Rc<[TokenId]>)> {
-    let mut before = memories.range::<[TokenId], _>((Unbounded, Excluded(tokens)));
-    let mut after = memories.range::<[TokenId], _>((Included(tokens), Unbounded));
+fn nearest<K>(entries: &Entries<K>, tokens: &[TokenId]) -> Option<(usize, Rc<[TokenId]>)> {
+    let mut before = entries.range::<[TokenId], _>((Unbounded, Excluded(tokens)));
+    let mut after = entries.range::<[TokenId], _>((Included(tokens), Unbounded));
     [before.next_back(), after.next()]
         .into_iter()
         .flatten()
@@ -362,18 +362,18 @@ fn fork<K: KvCache>(
 
 /// The memory of a sequence that begins with these tokens.
 fn continuation<'a, K>(
-    memories: &'a mut Memories<K>,
+    entries: &'a mut Entries<K>,
     tokens: &[TokenId],
 ) -> Option<&'a mut CacheEntry<K>> {
-    let mut after = memories.range_mut::<[TokenId], _>((Included(tokens), Unbounded));
+    let mut after = entries.range_mut::<[TokenId], _>((Included(tokens), Unbounded));
     let (stored, memory) = after.next()?;
     stored.starts_with(tokens).then_some(memory)
 }
 
 /// Takes out the memory of a sequence that these tokens begin with.
-fn take_beginning<K>(memories: &mut Memories<K>, tokens: &[TokenId]) -> Option<CacheEntry<K>> {
-    let mut before = memories.range::<[TokenId], _>((Unbounded, Excluded(tokens)));
+fn take_beginning<K>(entries: &mut Entries<K>, tokens: &[TokenId]) -> Option<CacheEntry<K>> {
+    let mut before = entries.range::<[TokenId], _>((Unbounded, Excluded(tokens)));
     let (stored, _) = before.next_back()?;
     let beginning = tokens.starts_with(stored).then(|| Rc::clone(stored))?;
-    memories.remove(&beginning)
+    entries.remove(&beginning)
 }

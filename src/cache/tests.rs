@@ -84,14 +84,14 @@ fn scopes_do_not_see_each_other() {
     let mut cache = cache(&[&[1, 2, 3]]);
     assert!(cache.find(CacheScope(8), None, &[1, 2, 3, 4]).is_none());
     cache.insert(CacheScope(8), None, &[1, 2], Kv::new(&[1, 2], 10));
-    assert_eq!(cache.stats().memories, 2);
+    assert_eq!(cache.stats().entries, 2);
     assert_eq!(found(&mut cache, &[1, 2, 3, 4]), [1, 2, 3]);
 }
 
 #[test]
 fn a_continuation_supersedes_what_it_continues() {
     let mut cache = cache(&[&[1, 2], &[1, 3], &[1, 2, 3, 4], &[1, 2, 3]]);
-    assert_eq!(cache.stats().memories, 2);
+    assert_eq!(cache.stats().entries, 2);
     assert_eq!(found(&mut cache, &[1, 2, 3, 4, 5]), [1, 2, 3, 4]);
     assert_eq!(found(&mut cache, &[1, 3, 3]), [1, 3]);
     assert_eq!(cache.stats().evictions, 0);
@@ -112,7 +112,7 @@ fn what_is_continued_stays_while_it_is_pinned() {
 fn a_memory_too_large_for_the_cache_displaces_nothing() {
     let mut cache = cache(&[&[1], &[2]]);
     cache.insert(SCOPE, None, &[3], Kv::new(&[3], 101));
-    assert_eq!(cache.stats().memories, 2);
+    assert_eq!(cache.stats().entries, 2);
     let mut none = PrefixCache::new(0);
     none.insert(SCOPE, None, &[1], Kv::new(&[1], 1));
     assert_eq!(none.stats(), CacheStats::default());
@@ -124,12 +124,12 @@ fn a_memory_that_grows_in_place_makes_room() {
     let growing = cache.find(SCOPE, None, &[2, 2]).expect("a hit");
     growing.kv.bytes.set(95);
     cache.shrink(100);
-    assert_eq!((cache.stats().memories, cache.stats().bytes), (1, 95));
+    assert_eq!((cache.stats().entries, cache.stats().bytes), (1, 95));
     assert_eq!(found(&mut cache, &[2, 2]), [2]);
 }
 
 #[test]
-fn memories_of_a_key_that_was_used_lately_stay() {
+fn entries_of_a_recently_used_key_stay() {
     let [one, other] = [1, 2].map(|key| Some(PromptCacheKey(key)));
     let filled = || {
         let mut cache = PrefixCache::new(100);
@@ -177,7 +177,7 @@ fn clearing_leaves_nothing() {
     let _pinned = cache.find(SCOPE, None, &[1, 1]).expect("a hit");
     cache.insert(SCOPE, None, &[1, 1], Kv::new(&[1, 1], 10));
     cache.clear();
-    assert_eq!((cache.stats().memories, cache.bytes()), (0, 0));
+    assert_eq!((cache.stats().entries, cache.bytes()), (0, 0));
 }
 
 /// The cache as a list, least recently used first.
@@ -401,10 +401,7 @@ fn check(operations: Vec<Operation>) -> Result<(), TestCaseError> {
             Operation::Unpin => drop(hits.remove(0)),
         }
         let stats = cache.stats();
-        prop_assert_eq!(
-            (stats.memories, stats.bytes),
-            (list.all.len(), list.bytes())
-        );
+        prop_assert_eq!((stats.entries, stats.bytes), (list.all.len(), list.bytes()));
     }
     Ok(())
 }

@@ -334,9 +334,9 @@ mod tests {
 
     #[test]
     fn adjacent_pieces_of_a_kind_form_one_item() {
-        let thought = OutputDelta::Reasoning("hm".into());
+        let reasoning = OutputDelta::Reasoning("hm".into());
         assert_eq!(
-            run(vec![thought, text("a"), text(""), text("b")]),
+            run(vec![reasoning, text("a"), text(""), text("b")]),
             "(0 hm)(1 a b)"
         );
     }

@@ -166,7 +166,7 @@ impl EngineHandle {
             events,
             submitted: Instant::now(),
             place,
-            before_thaw: None,
+            before_restore: None,
         };
         shared
             .submissions

@@ -50,8 +50,8 @@ impl NgramDrafter {
 
     /// Replaces `draft` by at most `room` tokens that followed the last occurrence of the current
     /// n-gram.
-    pub(super) fn draft(&mut self, tokens: &[TokenId], room: usize, guess: &mut Vec<TokenId>) {
-        guess.clear();
+    pub(super) fn draft(&mut self, tokens: &[TokenId], room: usize, draft: &mut Vec<TokenId>) {
+        draft.clear();
         while self.seen < tokens.len() {
             if let Some(gram) = gram_before(tokens, self.seen) {
                 self.places.insert(gram, self.seen);
@@ -65,13 +65,13 @@ impl NgramDrafter {
         if let Some(&place) = place {
             // What repeats goes on repeating.
             let coming = tokens[place..].iter().cycle();
-            guess.extend(coming.take(room.min(self.length_max)));
+            draft.extend(coming.take(room.min(self.length_max)));
         }
     }
 
     /// Records that the sampler accepted the first `accepted` of `drafted` tokens; the sequence now
     /// has `len` tokens.
-    pub(super) fn record_acceptance(&mut self, guessed: usize, right: usize, len: usize) {
+    pub(super) fn record_acceptance(&mut self, drafted: usize, right: usize, len: usize) {
         if right == 0 {
             self.paused_until = len + (1 << self.misses.min(8)).min(PAUSE_MAX);
             self.misses += 1;
@@ -79,7 +79,7 @@ impl NgramDrafter {
             return;
         }
         self.misses = 0;
-        self.length_max = match right == guessed {
+        self.length_max = match right == drafted {
             true => (2 * self.length_max).min(DRAFT_TOKENS_MAX),
             false => right + 1,
         };
@@ -95,23 +95,23 @@ fn gram_before(tokens: &[TokenId], place: usize) -> Option<[TokenId; NGRAM_LEN]>
 mod tests {
     use super::*;
 
-    fn guesses(guesser: &mut NgramDrafter, tokens: &[TokenId], room: usize) -> Vec<TokenId> {
-        let mut guess = vec![99];
-        guesser.draft(tokens, room, &mut guess);
-        guess
+    fn drafts(drafter: &mut NgramDrafter, tokens: &[TokenId], room: usize) -> Vec<TokenId> {
+        let mut draft = vec![99];
+        drafter.draft(tokens, room, &mut draft);
+        draft
     }
 
     fn check(tokens: &[TokenId], expected: &[TokenId]) {
-        let mut guesser = NgramDrafter::new();
-        guesser.length_max = 4;
-        assert_eq!(guesses(&mut guesser, tokens, 100), expected, "{tokens:?}");
-        assert_eq!(guesses(&mut guesser, tokens, 100), expected, "again");
+        let mut drafter = NgramDrafter::new();
+        drafter.length_max = 4;
+        assert_eq!(drafts(&mut drafter, tokens, 100), expected, "{tokens:?}");
+        assert_eq!(drafts(&mut drafter, tokens, 100), expected, "again");
         let short = &expected[..expected.len().min(2)];
-        assert_eq!(guesses(&mut guesser, tokens, 2), short, "with little room");
+        assert_eq!(drafts(&mut drafter, tokens, 2), short, "with little room");
     }
 
     #[test]
-    fn what_came_the_last_time_after_the_same_tokens_is_guessed() {
+    fn the_tokens_after_the_last_occurrence_are_drafted() {
         check(&[], &[]);
         check(&[1, 2, 3], &[]);
         check(&[1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3], &[4, 5, 6, 7]);
@@ -128,34 +128,34 @@ mod tests {
     #[test]
     fn tokens_may_come_one_by_one() {
         let tokens = [1, 2, 3, 4, 5, 1, 2, 3, 4];
-        let mut guesser = NgramDrafter::new();
+        let mut drafter = NgramDrafter::new();
         let found: Vec<_> = (0..=tokens.len())
-            .map(|len| guesses(&mut guesser, &tokens[..len], 1))
+            .map(|len| drafts(&mut drafter, &tokens[..len], 1))
             .collect();
         let expected: [&[TokenId]; 10] = [&[], &[], &[], &[], &[], &[], &[], &[], &[4], &[5]];
         assert_eq!(found, expected);
     }
 
     #[test]
-    fn right_guesses_grow_and_wrong_ones_pause() {
-        let mut guesser = NgramDrafter::new();
+    fn accepted_drafts_grow_and_rejected_ones_pause() {
+        let mut drafter = NgramDrafter::new();
         let tokens = [7; 100];
         let length =
-            |guesser: &mut NgramDrafter, len: usize| guesses(guesser, &tokens[..len], 100).len();
-        assert_eq!(length(&mut guesser, 10), DRAFT_TOKENS_FIRST);
-        guesser.record_acceptance(3, 3, 14);
-        assert_eq!(length(&mut guesser, 14), 6);
-        guesser.record_acceptance(6, 6, 21);
-        assert_eq!(length(&mut guesser, 21), DRAFT_TOKENS_MAX);
-        guesser.record_acceptance(7, 2, 24);
-        assert_eq!(length(&mut guesser, 24), 3);
-        guesser.record_acceptance(3, 0, 25);
-        assert_eq!(length(&mut guesser, 25), 0, "a pause of one token");
-        assert_eq!(length(&mut guesser, 26), 1);
+            |drafter: &mut NgramDrafter, len: usize| drafts(drafter, &tokens[..len], 100).len();
+        assert_eq!(length(&mut drafter, 10), DRAFT_TOKENS_FIRST);
+        drafter.record_acceptance(3, 3, 14);
+        assert_eq!(length(&mut drafter, 14), 6);
+        drafter.record_acceptance(6, 6, 21);
+        assert_eq!(length(&mut drafter, 21), DRAFT_TOKENS_MAX);
+        drafter.record_acceptance(7, 2, 24);
+        assert_eq!(length(&mut drafter, 24), 3);
+        drafter.record_acceptance(3, 0, 25);
+        assert_eq!(length(&mut drafter, 25), 0, "a pause of one token");
+        assert_eq!(length(&mut drafter, 26), 1);
         for len in 27..60 {
-            guesser.record_acceptance(1, 0, len);
+            drafter.record_acceptance(1, 0, len);
         }
-        assert_eq!(length(&mut guesser, 59 + PAUSE_MAX - 1), 0);
-        assert_eq!(length(&mut guesser, 59 + PAUSE_MAX), 1);
+        assert_eq!(length(&mut drafter, 59 + PAUSE_MAX - 1), 0);
+        assert_eq!(length(&mut drafter, 59 + PAUSE_MAX), 1);
     }
 }

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_one_that_has_gone_or_that_its_reader_holds_up() {
+    fn no_job_waits_for_one_that_has_ended_or_is_stalled() {
         let relatives = [shares(1, 1000), shares(2, 500)];
         let job = open(4, 0, &relatives);
         check(&[begun(3, 0), job], &[None, Some(Cached)]);

@@ -50,7 +50,7 @@ pub(super) struct SequenceView {
     /// The place of an older one that it waits for, to take what that one reads.
     pub(super) awaited: Option<usize>,
     /// Drafted tokens that may be run behind the last one.
-    pub(super) guessed: usize,
+    pub(super) drafted: usize,
 }
 
 impl StepLimits {
@@ -126,9 +126,9 @@ pub(super) fn plan(limits: &StepLimits, sequences: &[SequenceView]) -> Vec<Actio
     let mut free = free_tokens(limits, sequences, &running, &decisions);
     let share = DRAFTS_MAX / decoding.len().max(1);
     for index in decoding {
-        let guessed = sequences[index].guessed.min(share).min(free);
-        free -= guessed;
-        decisions[index] = Action::Run(1 + guessed);
+        let drafted = sequences[index].drafted.min(share).min(free);
+        free -= drafted;
+        decisions[index] = Action::Run(1 + drafted);
     }
     decisions
 }
@@ -271,7 +271,7 @@ mod tests {
             held: cached,
             ready: true,
             awaited: None,
-            guessed: 0,
+            drafted: 0,
         }
     }
 
@@ -341,22 +341,22 @@ mod tests {
     }
 
     #[test]
-    fn guesses_share_what_is_free() {
-        let guessing = |tokens, guessed| SequenceView {
-            guessed,
+    fn drafts_share_the_free_tokens() {
+        let drafting = |tokens, drafted| SequenceView {
+            drafted,
             ..view(tokens, tokens - 1)
         };
-        check(&[guessing(9, 7)], &[Run(8)]);
+        check(&[drafting(9, 7)], &[Run(8)]);
         check(
-            &[guessing(9, 7), guessing(9, 3), view(9, 0)],
+            &[drafting(9, 7), drafting(9, 3), view(9, 0)],
             &[Run(8), Run(4), Run(8)],
         );
         check(
-            &[guessing(9, 7), guessing(9, 7), guessing(9, 2)],
+            &[drafting(9, 7), drafting(9, 7), drafting(9, 2)],
             &[Run(6), Run(6), Run(3)],
         );
-        check(&[guessing(60, 7)], &[Run(5)]);
-        check(&[guessing(40, 7), stalled(20, 19)], &[Run(6), Keep]);
+        check(&[drafting(60, 7)], &[Run(5)]);
+        check(&[drafting(40, 7), stalled(20, 19)], &[Run(6), Keep]);
         check(&[view(64, 63)], &[Run(1)]);
     }
 
@@ -443,12 +443,12 @@ mod tests {
         assert_eq!(most(&both, gap, 1_000), 512);
         assert_eq!(most(&both, gap, 0), 512);
         assert_eq!(most(&both, None, 1_000_000), 512);
-        for nobody in [
+        for none in [
             [reading, reading],
             [reading, stalled(9, 8)],
             [reading, fresh],
         ] {
-            assert_eq!(most(&nobody, gap, 1_000_000), 512);
+            assert_eq!(most(&none, gap, 1_000_000), 512);
         }
     }
 }

@@ -28,7 +28,7 @@ pub(super) struct Submission {
     pub(super) place: OwnedSemaphorePermit,
     /// Cached tokens of the prompt before the rest was restored from snapshots; `None` without a
     /// restore.
-    pub(super) before_thaw: Option<usize>,
+    pub(super) before_restore: Option<usize>,
 }
 
 /// A job that has reached the engine's thread.
@@ -49,9 +49,9 @@ pub(super) struct Sequence<K> {
     /// Logits after the last token, while the constraint is not ready to choose from them.
     waiting: Option<Vec<f32>>,
     /// The drafter; `None` without drafting.
-    guesser: Option<NgramDrafter>,
+    drafter: Option<NgramDrafter>,
     /// The latest draft.
-    guess: Vec<TokenId>,
+    draft: Vec<TokenId>,
     /// The last token and the drafted ones, in a step that verifies a draft; else empty.
     trial: Vec<TokenId>,
     /// Memory of the first tokens, if there is one.
@@ -67,7 +67,7 @@ pub(super) struct Sequence<K> {
     /// Tokens of the prompt that the cache had when it came.
     known: usize,
     /// Cached tokens of the prompt before a restore from snapshots; `None` without one.
-    before_thaw: Option<usize>,
+    before_restore: Option<usize>,
     /// True if the reader knows what it begins with.
     accepted: bool,
     /// True if it has lost a memory and has none since.
@@ -94,7 +94,7 @@ pub(super) struct Outcome {
     /// Tokens chosen, an end token included.
     pub(super) chosen: usize,
     /// Drafted tokens in the step.
-    pub(super) guessed: usize,
+    pub(super) drafted: usize,
 }
 
 impl<K: KvCache> Sequence<K> {
@@ -110,16 +110,16 @@ impl<K: KvCache> Sequence<K> {
             events,
             submitted,
             place,
-            before_thaw,
+            before_restore,
         } = submission;
         // The mask after a drafted token is known only once the draft is accepted.
-        let guesses = speculation == Speculation::Ngram && job.constraint.is_none();
+        let drafts = speculation == Speculation::Ngram && job.constraint.is_none();
         Self {
             number,
             submitted,
             begun: false,
-            guesser: guesses.then(NgramDrafter::new),
-            guess: Vec::new(),
+            drafter: drafts.then(NgramDrafter::new),
+            draft: Vec::new(),
             trial: Vec::new(),
             sampler: Sampler::new(job.sampling, &job.prompt),
             constraint: job.constraint,
@@ -135,7 +135,7 @@ impl<K: KvCache> Sequence<K> {
             cache_key: job.cache_key,
             relatives,
             known,
-            before_thaw,
+            before_restore,
             accepted: false,
             evicted: false,
             events,
@@ -184,7 +184,7 @@ impl<K: KvCache> Sequence<K> {
             held: self.held(),
             ready: self.is_ready(),
             awaited,
-            guessed: self.guess.len().min(self.events.spare()),
+            drafted: self.draft.len().min(self.events.spare()),
         }
     }
 
@@ -244,7 +244,7 @@ impl<K: KvCache> Sequence<K> {
             };
         }
         self.trial.extend_from_slice(&self.tokens[start..]);
-        self.trial.extend_from_slice(&self.guess[..end - known]);
+        self.trial.extend_from_slice(&self.draft[..end - known]);
         Slot {
             tokens: &self.trial,
             kv,

@@ -36,9 +36,9 @@ pub struct EngineStats {
     pub nanos_per_prefilled_token: u64,
     /// Times a sequence lost its key/value memory, or its prefix in the cache, to make room for
     /// others.
-    pub evictions: u64,
+    pub preemptions: u64,
     /// Jobs that ended because they had waited too long.
-    pub overdue: u64,
+    pub queue_timeouts: u64,
     /// From when a job was submitted to its first step, which a job that is not begun has not had.
     pub queue_times: LatencyHistogram,
     /// From when a job was submitted to the first token of its answer.

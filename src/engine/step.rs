@@ -31,7 +31,7 @@ pub(super) struct Engine<E: Executor> {
     /// Oldest first.
     pub(super) sequences: Vec<Sequence<E::Kv>>,
     /// Jobs whose prompts are being read from snapshots.
-    thawing: Vec<Restore<E::Kv>>,
+    restoring: Vec<Restore<E::Kv>>,
     /// Jobs so far.
     pub(super) admitted: u64,
     pub(super) speculation: Speculation,
@@ -84,7 +84,7 @@ impl<E: Executor> Engine<E> {
             },
             executor,
             sequences: Vec::new(),
-            thawing: Vec::new(),
+            restoring: Vec::new(),
             admitted: 0,
             speculation: options.speculation,
             cache: PrefixCache::new(options.cache_bytes_max),
@@ -110,7 +110,7 @@ impl<E: Executor> Engine<E> {
 
     /// True if no job is left.
     pub(super) fn is_empty(&self) -> bool {
-        self.sequences.is_empty() && self.thawing.is_empty()
+        self.sequences.is_empty() && self.restoring.is_empty()
     }
 
     /// Ends all jobs.
@@ -118,8 +118,8 @@ impl<E: Executor> Engine<E> {
         for mut sequence in self.sequences.drain(..) {
             sequence.finish(finish.clone());
         }
-        for mut thawing in self.thawing.drain(..) {
-            thawing.finish(finish);
+        for mut restoring in self.restoring.drain(..) {
+            restoring.finish(finish);
         }
     }
 
@@ -179,17 +179,17 @@ impl<E: Executor> Engine<E> {
         let Some(wait_max) = self.wait_max else {
             return;
         };
-        let (cache, overdue) = (&mut self.cache, &mut self.stats.overdue);
+        let (cache, timeouts) = (&mut self.cache, &mut self.stats.queue_timeouts);
         self.sequences.retain_mut(|sequence| {
-            let is_overdue = sequence
+            let has_timed_out = sequence
                 .waits_since()
                 .is_some_and(|since| since.elapsed() >= wait_max);
-            if is_overdue {
-                *overdue += 1;
+            if has_timed_out {
+                *timeouts += 1;
                 sequence.finish(FinishReason::QueueTimeout);
                 sequence.retire(cache);
             }
-            !is_overdue
+            !has_timed_out
         });
     }
 
@@ -217,7 +217,7 @@ impl<E: Executor> Engine<E> {
         for (sequence, decision) in self.sequences.iter_mut().zip(plan) {
             if *decision == Action::Preempt {
                 sequence.preempt();
-                self.stats.evictions += 1;
+                self.stats.preemptions += 1;
             }
         }
     }
@@ -240,7 +240,7 @@ impl<E: Executor> Engine<E> {
             }
             if sequence.is_pinned() {
                 sequence.preempt();
-                self.stats.evictions += 1;
+                self.stats.preemptions += 1;
                 self.cache.shrink(free);
             }
         }
@@ -319,8 +319,8 @@ impl<E: Executor> Engine<E> {
             if is_first && outcome.chosen > 0 {
                 stats.first_token_times.observe(sequence.age());
             }
-            if outcome.guessed > 0 {
-                stats.drafted_tokens += outcome.guessed as u64;
+            if outcome.drafted > 0 {
+                stats.drafted_tokens += outcome.drafted as u64;
                 stats.accepted_tokens += outcome.chosen as u64 - 1;
             }
             let Extended::Ended(finish) = outcome.extended else {
@@ -357,7 +357,7 @@ impl<E: Executor> Engine<E> {
             .iter_mut()
             .filter(|sequence| sequence.is_pinned());
         pinned.for_each(Sequence::preempt);
-        tracing::error!(%error, sequences = failed, "a step of the engine failed");
+        tracing::error!(%error, sequences = failed, "engine step failed");
     }
 }
 

@@ -113,7 +113,7 @@ fn run<E: Executor, B: FnOnce() -> Result<E, String>>(
     let served = catch_unwind(AssertUnwindSafe(|| serve(&mut engine, inbox, stats)));
     if let Err(panic) = served {
         let reason = format!("the engine panicked: {}", panic_text(&*panic));
-        tracing::error!(reason, "the engine stops");
+        tracing::error!(reason, "engine stopped");
         let finish = FinishReason::Failed(reason);
         inbox
             .submissions

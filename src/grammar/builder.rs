@@ -114,12 +114,12 @@ impl<'a> GrammarBuilder<'a> {
         let mut rest = text;
         while !rest.is_empty() {
             match self.first_control(rest) {
-                Some((start, spelling)) => {
+                Some((start, token_text)) => {
                     parts.extend(quoted(&rest[..start]));
-                    if let Some(id) = self.tokenizer.token_id(&spelling) {
+                    if let Some(id) = self.tokenizer.token_id(&token_text) {
                         parts.push(format!("<[{id}]>"));
                     }
-                    rest = &rest[start + spelling.len()..];
+                    rest = &rest[start + token_text.len()..];
                 }
                 None => {
                     parts.extend(quoted(rest));
@@ -138,10 +138,14 @@ impl<'a> GrammarBuilder<'a> {
     /// Returns the first control token's text, the longest one if several start at the same
     /// position.
     fn first_control(&self, text: &str) -> Option<(usize, String)> {
-        let spellings = self.tokenizer.control_token_texts();
-        let found = spellings.iter().filter(|spelling| !spelling.is_empty());
-        let found = found.filter_map(|spelling| Some((text.find(spelling.as_str())?, spelling)));
-        let first = found.min_by_key(|(start, spelling)| (*start, usize::MAX - spelling.len()))?;
+        let token_texts = self.tokenizer.control_token_texts();
+        let found = token_texts
+            .iter()
+            .filter(|token_text| !token_text.is_empty());
+        let found =
+            found.filter_map(|token_text| Some((text.find(token_text.as_str())?, token_text)));
+        let first =
+            found.min_by_key(|(start, token_text)| (*start, usize::MAX - token_text.len()))?;
         Some((first.0, first.1.clone()))
     }
 

@@ -55,7 +55,7 @@ pub struct GrammarCompiler(Arc<Shared>);
 struct Shared {
     means: GrammarContext,
     /// Built at first use, too.
-    spellings: Mutex<Option<Arc<TokenIndex>>>,
+    token_texts: Mutex<Option<Arc<TokenIndex>>>,
     /// Built at first use: it takes time, and most requests need none.
     factory: Mutex<Option<Result<Arc<ParserFactory>, GrammarError>>>,
     kept: Mutex<CompiledCache>,
@@ -118,7 +118,7 @@ impl GrammarCompiler {
                 workers: Workers::default(),
                 ends: end_tokens,
             },
-            spellings: Mutex::default(),
+            token_texts: Mutex::default(),
             factory: Mutex::default(),
             kept: Mutex::default(),
             overdue: AtomicUsize::new(0),
@@ -165,7 +165,7 @@ impl GrammarCompiler {
             places.collect::<Result<_, GrammarError>>()?,
             watch,
             shared.means.clone(),
-            shared.spellings(),
+            shared.token_texts(),
         );
         Ok(Box::new(watching))
     }
@@ -213,7 +213,7 @@ impl GrammarCompiler {
             Err(RecvTimeoutError::Timeout) => {
                 // Counted before the receiver goes, which is how the thread learns of it.
                 self.0.overdue.fetch_add(1, Ordering::Relaxed);
-                tracing::warn!("a grammar takes too long to compile");
+                tracing::warn!("grammar compilation timed out");
                 Err(too_long())
             }
             Err(RecvTimeoutError::Disconnected) => Err(GrammarError::Broken(
@@ -247,11 +247,11 @@ impl Shared {
         })
     }
 
-    fn spellings(&self) -> Arc<TokenIndex> {
-        let spellings = self.spellings.lock();
-        let mut spellings = spellings.unwrap_or_else(PoisonError::into_inner);
+    fn token_texts(&self) -> Arc<TokenIndex> {
+        let token_texts = self.token_texts.lock();
+        let mut token_texts = token_texts.unwrap_or_else(PoisonError::into_inner);
         let build = || Arc::new(TokenIndex::of(&self.means.tokenizer));
-        Arc::clone(spellings.get_or_insert_with(build))
+        Arc::clone(token_texts.get_or_insert_with(build))
     }
 
     fn factory(&self) -> Result<Arc<ParserFactory>, GrammarError> {

@@ -12,9 +12,9 @@ impl TokenIndex {
             let text = tokenizer.token_text(id);
             text.chars().filter(|c| !c.is_whitespace()).collect()
         };
-        let mut spellings: Vec<(String, TokenId)> = (0..count).map(|id| (said(id), id)).collect();
-        spellings.sort_unstable();
-        Self(spellings)
+        let mut token_texts: Vec<(String, TokenId)> = (0..count).map(|id| (said(id), id)).collect();
+        token_texts.sort_unstable();
+        Self(token_texts)
     }
 
     /// The tokens that begin with a text and go on behind it.

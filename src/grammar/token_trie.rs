@@ -77,20 +77,20 @@ fn words(tokenizer: &Tokenizer) -> Vec<Vec<u8>> {
             bytes => bytes,
         })
         .collect();
-    for spelling in tokenizer.control_token_texts().iter() {
-        if let Some(id) = tokenizer.token_id(spelling)
+    for token_text in tokenizer.control_token_texts().iter() {
+        if let Some(id) = tokenizer.token_id(token_text)
             && let Some(word) = words.get_mut(id as usize)
         {
-            *word = marked(spelling);
+            *word = marked(token_text);
         }
     }
     words
 }
 
-fn marked(spelling: &str) -> Vec<u8> {
-    match spelling.len() {
+fn marked(token_text: &str) -> Vec<u8> {
+    match token_text.len() {
         0 => Vec::new(),
         len if len >= TOKEN_BYTES_MAX => Vec::new(),
-        _ => [&[TokTrie::SPECIAL_TOKEN_MARKER], spelling.as_bytes()].concat(),
+        _ => [&[TokTrie::SPECIAL_TOKEN_MARKER], token_text.as_bytes()].concat(),
     }
 }

@@ -42,7 +42,7 @@ struct ModelLabels {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ContinuationLabels {
-    temperature: &'static str,
+    state: &'static str,
     reason: String,
 }
 
@@ -76,7 +76,7 @@ pub(super) async fn count(State(state): State<AppState>, request: Request, next:
 )]
 pub(super) async fn metrics(State(state): State<AppState>) -> Result<Response, ApiError> {
     let mut registry = Registry::with_prefix("stemma");
-    registry.register("http_answers", "Answers over HTTP", state.answers.clone());
+    registry.register("http_requests", "HTTP requests", state.answers.clone());
     continuations(&mut registry, &state.service);
     engines(&mut registry, &state.service);
     snapshots::snapshots(&mut registry, &state.service);
@@ -90,25 +90,25 @@ pub(super) async fn metrics(State(state): State<AppState>) -> Result<Response, A
 
 fn continuations(registry: &mut Registry, service: &Service) {
     let family = Family::<ContinuationLabels, Counter>::default();
-    for (temperature, reason, count) in service.continuation_counts().counts() {
+    for (state, reason, count) in service.continuation_counts().counts() {
         let labels = ContinuationLabels {
-            temperature: temperature.as_str(),
+            state: state.as_str(),
             reason: reason.map(|reason| reason.to_string()).unwrap_or_default(),
         };
         family.get_or_create(&labels).inc_by(count);
     }
-    let help = "Continuations by where their prompts came from";
+    let help = "Continued turns, by continuation state";
     registry.register("continuations", help, family);
 }
 
 /// Histograms of the engines, read at scrape time.
 #[derive(Debug)]
-struct Spreads(Vec<(ModelLabels, Stats)>);
+struct Histograms(Vec<(ModelLabels, Stats)>);
 
-impl Collector for Spreads {
+impl Collector for Histograms {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let seconds = |times: &LatencyHistogram| Spread::of(times, 1e6);
-        let tokens = |lengths: &LengthHistogram| Spread::of(lengths, 1.0);
+        let seconds = |times: &LatencyHistogram| HistogramSample::of(times, 1e6);
+        let tokens = |lengths: &LengthHistogram| HistogramSample::of(lengths, 1.0);
         self.family(
             &mut encoder,
             ("queue_seconds", "Time from a request to its first step"),
@@ -117,8 +117,8 @@ impl Collector for Spreads {
         self.family(
             &mut encoder,
             (
-                "first_token_seconds",
-                "Time from a request to the first token of its answer",
+                "time_to_first_token_seconds",
+                "Time from a request to its first output token",
             ),
             |s| seconds(&s.first_token_times),
         )?;
@@ -138,16 +138,16 @@ impl Collector for Spreads {
     }
 }
 
-impl Spreads {
+impl Histograms {
     fn family(
         &self,
         encoder: &mut DescriptorEncoder<'_>,
         (name, help): (&str, &str),
-        spread: impl Fn(&Stats) -> Spread,
+        spread: impl Fn(&Stats) -> HistogramSample,
     ) -> fmt::Result {
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
         for (labels, stats) in &self.0 {
-            let Spread {
+            let HistogramSample {
                 sum,
                 count,
                 buckets,
@@ -161,13 +161,13 @@ impl Spreads {
 }
 
 /// A histogram as it is written.
-struct Spread {
+struct HistogramSample {
     sum: f64,
     count: u64,
     buckets: Vec<(f64, u64)>,
 }
 
-impl Spread {
+impl HistogramSample {
     fn of<const FIRST: u64>(histogram: &Histogram<FIRST>, per_unit: f64) -> Self {
         let bound =
             |bound: Option<u64>| bound.map_or(f64::INFINITY, |bound| bound as f64 / per_unit);
@@ -181,72 +181,70 @@ impl Spread {
 }
 
 /// Name, help and value of what an engine counts.
-type Figure<T> = (&'static str, &'static str, fn(&Stats) -> T);
+type Metric<T> = (&'static str, &'static str, fn(&Stats) -> T);
 
-const GAUGES: [Figure<usize>; 5] = [
-    ("running", "Sequences that hold key/value memory", |s| {
-        s.running
-    }),
-    ("waiting", "Generations that wait for a place", |s| {
-        s.waiting
-    }),
-    ("kv_bytes", "Key/value memory of running sequences", |s| {
+const GAUGES: [Metric<usize>; 5] = [
+    ("running", "Sequences with a KV cache", |s| s.running),
+    ("waiting", "Requests in the queue", |s| s.waiting),
+    ("kv_bytes", "KV cache bytes of running sequences", |s| {
         s.kv_bytes
     }),
-    ("cache_bytes", "Key/value memory of the prefix cache", |s| {
+    ("prefix_cache_bytes", "Bytes of the prefix cache", |s| {
         s.cache.bytes
     }),
-    ("cache_memories", "Prefixes in the cache", |s| {
-        s.cache.memories
+    ("prefix_cache_entries", "Entries of the prefix cache", |s| {
+        s.cache.entries
     }),
 ];
 
-const COUNTERS: [Figure<u64>; 11] = [
+const COUNTERS: [Metric<u64>; 11] = [
     ("steps", "Steps of the engine", |s| s.steps),
-    ("prefilled_tokens", "Tokens read as prompts", |s| {
+    ("prefilled_tokens", "Prompt tokens prefilled", |s| {
         s.prefilled_tokens
     }),
     ("generated_tokens", "Tokens generated", |s| {
         s.generated_tokens
     }),
     (
-        "guessed_tokens",
-        "Tokens guessed and tried by --speculate",
+        "spec_decode_draft_tokens",
+        "Tokens drafted by --speculate and verified",
         |s| s.drafted_tokens,
     ),
     (
-        "guessed_right_tokens",
-        "Those of them that were chosen: so many tokens without a step of their own",
+        "spec_decode_accepted_tokens",
+        "Drafted tokens that were accepted: tokens without a step of their own",
         |s| s.accepted_tokens,
     ),
     (
-        "evictions",
-        "Sequences that lost their memory to others",
-        |s| s.evictions,
+        "preemptions",
+        "Sequences that lost their KV cache to others",
+        |s| s.preemptions,
     ),
     (
         "queue_timeouts",
-        "Requests that ended because they had waited for --queue-timeout",
-        |s| s.overdue,
+        "Requests that exceeded --queue-timeout",
+        |s| s.queue_timeouts,
     ),
     (
-        "cache_hits",
-        "Prompts that began like one in the cache",
+        "prefix_cache_hits",
+        "Prompts with a prefix in the cache",
         |s| s.cache.hits,
     ),
     (
-        "cache_hit_tokens",
-        "Tokens of prompts taken from the cache",
+        "prefix_cache_hit_tokens",
+        "Prompt tokens taken from the prefix cache",
         |s| s.cache.hit_tokens,
     ),
     (
         "shared_tokens",
-        "Tokens of prompts taken from other sequences that were running",
+        "Prompt tokens forked from other running sequences",
         |s| s.shared_tokens,
     ),
-    ("cache_evictions", "Prefixes dropped from the cache", |s| {
-        s.cache.evictions
-    }),
+    (
+        "prefix_cache_evictions",
+        "Entries evicted from the prefix cache",
+        |s| s.cache.evictions,
+    ),
 ];
 
 fn engines(registry: &mut Registry, service: &Service) {
@@ -272,7 +270,7 @@ fn engines(registry: &mut Registry, service: &Service) {
         }
         registry.register(name, help, family);
     }
-    registry.register_collector(Box::new(Spreads(models)));
+    registry.register_collector(Box::new(Histograms(models)));
 }
 
 fn times(registry: &mut Registry, models: &[(ModelLabels, Stats)]) {
@@ -284,8 +282,8 @@ fn times(registry: &mut Registry, models: &[(ModelLabels, Stats)]) {
         }
         registry.register_with_unit(name, help, Unit::Seconds, family);
     };
-    let help = "Time of the model in steps that read prompts";
+    let help = "Time in steps that prefill";
     seconds("prefill", help, |s| s.prefill_time);
-    let help = "Time of the model in steps that only decode";
+    let help = "Time in steps that only decode";
     seconds("decode", help, |s| s.decode_time);
 }

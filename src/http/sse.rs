@@ -109,7 +109,7 @@ pub(super) fn frame(name: Option<&str>, data: &impl Serialize) -> Bytes {
     bytes.extend_from_slice(b"data: ");
     if let Err(error) = serde_json::to_writer(&mut bytes, data) {
         // Events are plain data; there is nothing in them that JSON cannot say.
-        tracing::error!(%error, name, "an event could not be written");
+        tracing::error!(%error, name, "event encoding failed");
     }
     bytes.extend_from_slice(b"\n\n");
     bytes.into()

@@ -16,7 +16,7 @@ impl UnknownFields {
     pub(super) fn log(&self, fields: &[String]) {
         for field in fields {
             if let Some(field) = self.first_time(field) {
-                tracing::warn!(?field, "ignoring a request field that is not known");
+                tracing::warn!(field, "unknown request field ignored");
             }
         }
     }

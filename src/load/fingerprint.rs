@@ -22,7 +22,7 @@ pub(super) fn fingerprint(files: &ModelFiles) -> Result<[u8; 32], LoadError> {
         part(name);
         part(&format!("{:?}", tensors.info(name)));
         part(&format!("{:?}", tensors.quantization(name)));
-        // Collisions on purpose are no concern: whoever can change weights is trusted.
+        // Collisions on purpose are no concern: anyone who can change weights is trusted.
         part(&crc32c::crc32c(&tensors.bytes(name)?).to_string());
     }
     Ok(hasher.finalize().into())

@@ -130,7 +130,7 @@ impl Hub {
         tracing::warn!(
             repository = wanted.repository,
             %error,
-            "the hub does not list the repository: using what was downloaded before"
+            "hub unavailable: using the earlier download"
         );
         Ok(path)
     }

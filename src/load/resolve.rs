@@ -18,13 +18,13 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// The sources that environment variables name: `STEMMA_CACHE` (else `XDG_CACHE_HOME/stemma`,
+    /// The sources that environment variables name: `STEMMA_DOWNLOAD_DIR` (else `XDG_CACHE_HOME/stemma`,
     /// else `~/.cache/stemma`) and those of the hub.
     #[must_use]
     pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Self {
         let variable = |name: &str| variable(name).filter(|value| !value.is_empty());
         let cache = match (
-            variable("STEMMA_CACHE"),
+            variable("STEMMA_DOWNLOAD_DIR"),
             variable("XDG_CACHE_HOME"),
             variable("HOME"),
         ) {

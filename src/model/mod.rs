@@ -31,8 +31,8 @@ const ARCHITECTURES: [(&str, Describe); 6] = [
 /// Describes the decoder in a model's files by its `config.json`.
 ///
 /// # Errors
-/// Names the file and the key if the architecture is not supported, or if a key is missing, has the
-/// wrong type, is out of bounds, or contradicts another key.
+/// If the architecture is not supported, or if a key is missing, has the wrong type, is out of
+/// bounds, or contradicts another key. The error names file and key.
 pub fn describe(files: &ModelFiles) -> Result<DecoderSpec, LoadError> {
     let config = ConfigReader::of_files(files);
     let model_type = config.text("model_type")?;

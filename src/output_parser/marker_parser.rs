@@ -51,7 +51,7 @@ enum Mode {
     /// Nothing was said yet.
     Start,
     Text,
-    Thoughts,
+    Reasoning,
     Calls(Box<dyn CallParser>),
 }
 
@@ -74,7 +74,7 @@ impl MarkerParser {
             tools,
             markers,
             held: PendingText::default(),
-            mode: if thinks { Mode::Thoughts } else { Mode::Start },
+            mode: if thinks { Mode::Reasoning } else { Mode::Start },
             said,
         }
     }
@@ -84,7 +84,7 @@ impl MarkerParser {
         match &mut self.mode {
             Mode::Start => self.start(),
             Mode::Text => self.text(pieces),
-            Mode::Thoughts => self.thoughts(pieces),
+            Mode::Reasoning => self.reasoning(pieces),
             Mode::Calls(calls) => {
                 let before = pieces.len();
                 let step = calls.read(&mut self.held, &self.tools, pieces);
@@ -134,11 +134,11 @@ impl MarkerParser {
             return false;
         };
         self.held.read(marker.len());
-        let opens_thoughts = self
+        let opens_reasoning = self
             .thinking
             .is_some_and(|thinking| thinking.open == marker);
         match self.openers.behind {
-            Some(behind) if !opens_thoughts => self.mode = Mode::Calls(behind(marker)),
+            Some(behind) if !opens_reasoning => self.mode = Mode::Calls(behind(marker)),
             _ if self.said.is_quoting => {
                 let quoted = self.held.give_back();
                 self.said.text(&quoted, pieces);
@@ -146,21 +146,21 @@ impl MarkerParser {
             _ => {
                 self.held.settle();
                 self.said.at_marker();
-                self.mode = Mode::Thoughts;
+                self.mode = Mode::Reasoning;
             }
         }
         true
     }
 
-    fn thoughts(&mut self, pieces: &mut Vec<OutputDelta>) -> bool {
+    fn reasoning(&mut self, pieces: &mut Vec<OutputDelta>) -> bool {
         let close = self.thinking.map_or("", |thinking| thinking.close);
         let (end, closes) = match first_of(self.held.rest(), &[close]) {
             Found::At { start, .. } => (start, true),
             Found::No { certain } => (certain, false),
         };
         self.held.read(end);
-        let thoughts = self.held.give_back();
-        self.said.thoughts(&thoughts, pieces);
+        let reasoning = self.held.give_back();
+        self.said.reasoning(&reasoning, pieces);
         if closes {
             self.held.read(close.len());
             self.held.settle();
@@ -196,7 +196,7 @@ impl OutputParser for MarkerParser {
         }
         let rest = self.held.give_all_back();
         match self.mode {
-            Mode::Thoughts => self.said.thoughts(&rest, pieces),
+            Mode::Reasoning => self.said.reasoning(&rest, pieces),
             Mode::Start | Mode::Text | Mode::Calls(_) => {
                 self.said.text(&rest, pieces);
                 self.said.finish(pieces);
@@ -205,7 +205,7 @@ impl OutputParser for MarkerParser {
     }
 
     fn in_reasoning(&self) -> bool {
-        matches!(self.mode, Mode::Thoughts)
+        matches!(self.mode, Mode::Reasoning)
     }
 }
 
@@ -234,7 +234,7 @@ impl Deltas {
         self.add(text, OutputDelta::Text, pieces);
     }
 
-    fn thoughts(&mut self, text: &str, pieces: &mut Vec<OutputDelta>) {
+    fn reasoning(&mut self, text: &str, pieces: &mut Vec<OutputDelta>) {
         self.add(text, OutputDelta::Reasoning, pieces);
     }
 

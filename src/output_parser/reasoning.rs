@@ -73,8 +73,8 @@ impl ReasoningMarkers {
     pub(super) fn recognise(source: &str, has_token: &dyn Fn(&str) -> bool) -> Option<Self> {
         let written = KNOWN.iter().find(|known| source.contains(known.close));
         let known = || {
-            let spelled = |known: &&Self| known.tokens.iter().all(|token| has_token(token));
-            KNOWN.iter().find(spelled)
+            let written = |known: &&Self| known.tokens.iter().all(|token| has_token(token));
+            KNOWN.iter().find(written)
         };
         written.or_else(known).copied()
     }
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_may_end_inside_thoughts() {
+    fn a_prompt_may_end_inside_reasoning() {
         let thinking = KNOWN[0];
         for (prompt, open) in [
             ("…assistant\n<think>\n", true),

@@ -41,7 +41,7 @@ impl ParserSpec {
         let Some(template) = template else {
             return Self::default();
         };
-        let has_token = |spelling: &str| tokenizer.token_id(spelling).is_some();
+        let has_token = |token_text: &str| tokenizer.token_id(token_text).is_some();
         Self {
             shows_tools: template.shows_tools(),
             ..Self::recognise(template.source(), has_token)

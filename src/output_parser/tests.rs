@@ -129,7 +129,7 @@ fn check_cut(answer: &str, parser: &impl Fn() -> Box<dyn OutputParser>) {
 }
 
 #[test]
-fn a_prompt_inside_thoughts_begins_with_them() {
+fn a_prompt_that_ends_inside_reasoning_starts_with_it() {
     check_with(
         &[
             ("Hm.\n</think>\n\nYes.", &["thought Hm.", "text Yes."]),
@@ -149,7 +149,7 @@ fn a_whole_answer_of_json_is_a_call_if_that_is_asked_for() {
     let call = "{\"name\": \"f\", \"arguments\": {\"a\": 1}}";
     let fenced = format!("```json\n{call}\n```");
     let spaced = format!("\n ```\n{call}\n```\n\n");
-    let thought = format!("<think>x</think>\n{call}\n");
+    let reasoning = format!("<think>x</think>\n{call}\n");
     let followed = format!("{call} so");
     let unclosed = format!("```json\n{call}");
     let text = |text: &str| format!("text {text}");
@@ -159,7 +159,7 @@ fn a_whole_answer_of_json_is_a_call_if_that_is_asked_for() {
         (call, is_call.into()),
         (&fenced, is_call.into()),
         (&spaced, is_call.into()),
-        (&thought, vec!["thought x", is_call[0]]),
+        (&reasoning, vec!["thought x", is_call[0]]),
         (&followed, vec![&followed_text]),
         (&unclosed, vec![&unclosed_text]),
     ];

@@ -32,7 +32,7 @@ pub struct ServedModel {
     /// Its chat template; base models have none.
     pub template: Option<Arc<ChatTemplate>>,
     /// The model's call format and reasoning markers.
-    pub dialect: ParserSpec,
+    pub parser_spec: ParserSpec,
     /// True if a whole answer that is one call as JSON is read as that call, without any marker.
     pub lenient_tool_calls: bool,
     /// Arguments of the template where a request has none.

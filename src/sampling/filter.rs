@@ -90,8 +90,7 @@ impl Workspace {
     }
 
     /// Keeps the smallest set of most likely candidates whose weights reach `wanted`, best first,
-    /// at least one candidate (Holtzman et al., "The Curious Case of Neural Text Degeneration",
-    /// 2020).
+    /// at least one. Source: Holtzman et al., "The Curious Case of Neural Text Degeneration", 2020.
     ///
     /// Ranks a few candidates, then more and more, because the set is small in most steps.
     fn keep_top_p(&mut self, wanted: f64) {

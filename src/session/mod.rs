@@ -29,8 +29,8 @@ pub use store::sled::{SledOptions, SledStorage};
 /// Opens the session log in `dir`, or creates one there.
 ///
 /// # Errors
-/// [`LogError::Refused`] with a sentence for the operator if another process uses the folder, if a
-/// newer program wrote it, or if data is missing or damaged.
+/// [`LogError::Refused`] if another process uses the folder, a newer program wrote it, or data is
+/// missing or damaged. Its sentence is for the operator.
 pub fn open(
     dir: &std::path::Path,
     sled: &SledOptions,

@@ -175,8 +175,8 @@ impl Writer {
         self.out.push('"');
         for c in text.chars() {
             // What needs escaping is the character that a sentinel stands for.
-            let spelled = revealed(self.sentinels.as_ref(), c);
-            match spelled {
+            let written = revealed(self.sentinels.as_ref(), c);
+            match written {
                 '"' => self.out.push_str("\\\""),
                 '\\' => self.out.push_str("\\\\"),
                 '\n' => self.out.push_str("\\n"),
@@ -184,9 +184,9 @@ impl Writer {
                 '\t' => self.out.push_str("\\t"),
                 '\u{8}' => self.out.push_str("\\b"),
                 '\u{c}' => self.out.push_str("\\f"),
-                '\0'..='\x1f' => self.escape(spelled),
+                '\0'..='\x1f' => self.escape(written),
                 ' '..='~' => self.out.push(c),
-                _ if self.ascii => self.escape(spelled),
+                _ if self.ascii => self.escape(written),
                 _ => self.out.push(c),
             }
         }

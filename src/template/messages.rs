@@ -226,7 +226,7 @@ mod tests {
         })
     }
 
-    fn thought(text: &str) -> Item {
+    fn reasoning(text: &str) -> Item {
         Item::Reasoning(Reasoning {
             text: text.to_owned(),
         })
@@ -255,7 +255,7 @@ mod tests {
     fn adjacent_items_of_the_model_form_one_message() {
         let items = [
             said(Role::User, &["u"]),
-            thought("r"),
+            reasoning("r"),
             said(Role::Assistant, &["a"]),
             call("1"),
             call("2"),

@@ -61,7 +61,7 @@ pub struct ChatTemplate {
     environment: Environment<'static>,
     source: String,
     special: SpecialTokens,
-    spellings: ControlTokenTexts,
+    token_texts: ControlTokenTexts,
 }
 
 impl ChatTemplate {
@@ -79,13 +79,13 @@ impl ChatTemplate {
     pub fn compile(
         source: &str,
         special: &SpecialTokens,
-        control_spellings: Arc<[String]>,
+        control_token_texts: Arc<[String]>,
     ) -> Result<Self, TemplateError> {
         let source = preprocess::normalised(source);
         Ok(Self {
             environment: environment::with_template(source.clone())
                 .map_err(|error| template_error(&error))?,
-            spellings: ControlTokenTexts::new(&control_spellings, &source, special)?,
+            token_texts: ControlTokenTexts::new(&control_token_texts, &source, special)?,
             special: special.clone(),
             source,
         })
@@ -103,7 +103,7 @@ impl ChatTemplate {
     ) -> Result<Vec<PromptSegment>, TemplateError> {
         let messages = messages::chat_messages(rendering.head, rendering.items);
         let disguise = self
-            .spellings
+            .token_texts
             .escape(variables::texts(rendering.head, &messages))?;
         let text = match self.text(rendering, &messages, &disguise, true, now) {
             // Some templates, such as DeepSeek's, take arguments as texts only.

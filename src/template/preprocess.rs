@@ -125,9 +125,9 @@ const LOOK_UPS: [&str; 8] = [
 ];
 
 /// True if the template searches values for this text, as in `'</think>' in content`.
-pub(super) fn parses(source: &str, spelling: &str) -> bool {
+pub(super) fn parses(source: &str, token_text: &str) -> bool {
     ['\'', '"'].iter().any(|quote| {
-        let quoted = format!("{quote}{spelling}{quote}");
+        let quoted = format!("{quote}{token_text}{quote}");
         source.match_indices(&quoted).any(|(start, _)| {
             let before = source[..start].trim_end();
             let after = source[start + quoted.len()..].trim_start();
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn look_ups_of_spellings_are_found() {
+    fn searches_for_token_texts_are_found() {
         let source = "{% if '</think>' in c %}{{ c.split( \"<think>\" )[0] }}{{ '<|im_end|>' }}";
         assert!(parses(source, "</think>"));
         assert!(parses(source, "<think>"));

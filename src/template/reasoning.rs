@@ -50,7 +50,7 @@ mod tests {
     };
 
     #[test]
-    fn marked_thoughts_are_cut_out() {
+    fn marked_reasoning_is_cut_out() {
         for (text, expected) in [
             ("Yes.", "Yes."),
             ("<think>\nHm.\n</think>\n\nYes.", "Yes."),
@@ -63,24 +63,24 @@ mod tests {
     }
 
     #[test]
-    fn thoughts_before_the_last_message_of_the_user_go_if_the_argument_says_so() {
+    fn earlier_reasoning_is_dropped_if_the_argument_says_so() {
         let said = |role, text: &str| {
             let content = vec![ContentPart::Text(text.to_owned())];
             Item::Message(Message { role, content })
         };
-        let thought = |text: &str| {
+        let reasoning = |text: &str| {
             let text = text.to_owned();
             Item::Reasoning(Reasoning { text })
         };
         let items = [
             said(Role::User, "u"),
-            thought("first"),
+            reasoning("first"),
             said(Role::Assistant, "<think>inner</think>a"),
             said(Role::User, "v"),
-            thought("second"),
+            reasoning("second"),
             said(Role::Assistant, "b"),
         ];
-        let thoughts = |args: Value| {
+        let reasoning = |args: Value| {
             let head = Preamble {
                 template_args: args.as_object().cloned().expect("an object"),
                 ..Preamble::default()
@@ -97,9 +97,9 @@ mod tests {
         };
         let second = of(Some("second"), "b");
         let all = vec![of(Some("first"), "<think>inner</think>a"), second.clone()];
-        assert_eq!(thoughts(serde_json::json!({})), all);
-        assert_eq!(thoughts(serde_json::json!({ARGUMENT: true})), all);
+        assert_eq!(reasoning(serde_json::json!({})), all);
+        assert_eq!(reasoning(serde_json::json!({ARGUMENT: true})), all);
         let some = vec![of(None, "a"), second];
-        assert_eq!(thoughts(serde_json::json!({ARGUMENT: false})), some);
+        assert_eq!(reasoning(serde_json::json!({ARGUMENT: false})), some);
     }
 }

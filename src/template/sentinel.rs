@@ -39,30 +39,30 @@ pub(super) struct ControlTokenTexts {
 impl ControlTokenTexts {
     /// Prepares the texts for one template.
     pub(super) fn new(
-        spellings: &[String],
+        token_texts: &[String],
         template: &str,
         special: &SpecialTokens,
     ) -> Result<Self, TemplateError> {
-        let spellings: Vec<&str> = spellings
+        let token_texts: Vec<&str> = token_texts
             .iter()
             .map(String::as_str)
             .filter(|text| !text.is_empty())
             .collect();
         let matcher = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
-            .build(&spellings)
+            .build(&token_texts)
             .map_err(|error| TemplateError::Broken(format!("control tokens: {error}")))?;
         let ends = [special.bos.as_deref(), special.eos.as_deref()];
-        let mut parsed = vec![false; spellings.len()];
+        let mut parsed = vec![false; token_texts.len()];
         for found in matcher.find_iter(template) {
-            let text = spellings[found.pattern()];
+            let text = token_texts[found.pattern()];
             parsed[found.pattern()] =
                 !ends.contains(&Some(text)) && preprocess::parses(template, text);
         }
-        let alphabet: BTreeSet<char> = spellings.iter().flat_map(|text| text.chars()).collect();
+        let alphabet: BTreeSet<char> = token_texts.iter().flat_map(|text| text.chars()).collect();
         Ok(Self {
             matcher,
-            fragments: Fragments::new(&spellings),
+            fragments: Fragments::new(&token_texts),
             parsed,
             alphabet: alphabet.into_iter().collect(),
             taken: private_use(template).collect(),
@@ -92,7 +92,7 @@ impl ControlTokenTexts {
             .step_by(count as usize)
             .find(free)
             .map(|base| EscapedValues {
-                spellings: self,
+                token_texts: self,
                 sentinels: Sentinels {
                     base,
                     alphabet: Arc::clone(&self.alphabet),
@@ -153,7 +153,7 @@ impl Object for Sentinels {
 
 /// Escapes control token texts in the values of one rendering, and finds them again in its output.
 pub(super) struct EscapedValues<'a> {
-    spellings: &'a ControlTokenTexts,
+    token_texts: &'a ControlTokenTexts,
     sentinels: Sentinels,
 }
 
@@ -170,14 +170,14 @@ impl EscapedValues<'_> {
 
     /// The same for what the model said: markers that the template looks for stay.
     pub(super) fn hide_in_answer<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        self.hide_unless(text, |spelling| self.spellings.parsed[spelling])
+        self.hide_unless(text, |token_text| self.token_texts.parsed[token_text])
     }
 
     fn hide_unless<'t>(&self, text: &'t str, stays: impl Fn(usize) -> bool) -> Cow<'t, str> {
-        let whole = self.spellings.matcher.find_iter(text);
+        let whole = self.token_texts.matcher.find_iter(text);
         let whole = whole.filter(|found| !stays(found.pattern().as_usize()));
         let mut hidden: Vec<Range<usize>> = whole.map(|found| found.range()).collect();
-        hidden.extend(self.spellings.fragments.at_ends_of(text));
+        hidden.extend(self.token_texts.fragments.at_ends_of(text));
         if hidden.is_empty() {
             return Cow::Borrowed(text);
         }
@@ -205,18 +205,18 @@ impl EscapedValues<'_> {
         }
         let mut done = 0;
         let mut next = hidden.iter().peekable();
-        for spelling in self.spellings.matcher.find_iter(&text) {
+        for token_text in self.token_texts.matcher.find_iter(&text) {
             while next
-                .next_if(|range| range.end <= spelling.start())
+                .next_if(|range| range.end <= token_text.start())
                 .is_some()
             {}
             if next
                 .peek()
-                .is_some_and(|range| range.start < spelling.end())
+                .is_some_and(|range| range.start < token_text.end())
             {
-                pieces.markup(&text[done..spelling.start()]);
-                pieces.literal(&text[spelling.range()]);
-                done = spelling.end();
+                pieces.markup(&text[done..token_text.start()]);
+                pieces.literal(&text[token_text.range()]);
+                done = token_text.end();
             }
         }
         pieces.markup(&text[done..]);

@@ -107,8 +107,8 @@ impl AddedTokens {
         })
     }
 
-    pub(super) fn id(&self, spelling: &str) -> Option<TokenId> {
-        self.ids.get(spelling).copied()
+    pub(super) fn id(&self, token_text: &str) -> Option<TokenId> {
+        self.ids.get(token_text).copied()
     }
 
     pub(super) fn control_token_texts(&self) -> Arc<[String]> {

@@ -80,28 +80,28 @@ impl ByteDecoder {
     }
 
     /// Returns the bytes of a token of the model.
-    pub(super) fn model_token(&self, spelling: &str) -> Vec<u8> {
+    pub(super) fn model_token(&self, token_text: &str) -> Vec<u8> {
         if self.byte_level {
-            let bytes: Option<Vec<u8>> = spelling.chars().map(byte_of).collect();
-            return bytes.unwrap_or_else(|| spelling.as_bytes().to_vec());
+            let bytes: Option<Vec<u8>> = token_text.chars().map(byte_of).collect();
+            return bytes.unwrap_or_else(|| token_text.as_bytes().to_vec());
         }
-        self.plain_token(spelling)
+        self.plain_token(token_text)
     }
 
     /// Returns the bytes of an added token; byte-level models store its plain text.
-    pub(super) fn added_token(&self, spelling: &str) -> Vec<u8> {
+    pub(super) fn added_token(&self, token_text: &str) -> Vec<u8> {
         if self.byte_level {
-            spelling.as_bytes().to_vec()
+            token_text.as_bytes().to_vec()
         } else {
-            self.plain_token(spelling)
+            self.plain_token(token_text)
         }
     }
 
-    fn plain_token(&self, spelling: &str) -> Vec<u8> {
-        if let Some(byte) = byte_token(spelling).filter(|_| self.byte_fallback) {
+    fn plain_token(&self, token_text: &str) -> Vec<u8> {
+        if let Some(byte) = byte_token(token_text).filter(|_| self.byte_fallback) {
             return vec![byte];
         }
-        let mut text = spelling.to_owned();
+        let mut text = token_text.to_owned();
         for (pattern, content) in &self.replacements {
             text = text.replace(pattern, content);
         }
@@ -110,8 +110,8 @@ impl ByteDecoder {
 }
 
 /// Returns the byte of a text such as `<0x0A>`.
-pub(super) fn byte_token(spelling: &str) -> Option<u8> {
-    let digits = spelling.strip_prefix("<0x")?.strip_suffix('>')?;
+pub(super) fn byte_token(token_text: &str) -> Option<u8> {
+    let digits = token_text.strip_prefix("<0x")?.strip_suffix('>')?;
     let is_byte = digits.len() == 2 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
     u8::from_str_radix(digits, 16).ok().filter(|_| is_byte)
 }

@@ -66,12 +66,12 @@ impl Encoder {
         }
     }
 
-    pub(super) fn token_id(&self, spelling: &str) -> Option<TokenId> {
+    pub(super) fn token_id(&self, token_text: &str) -> Option<TokenId> {
         self.added
-            .id(spelling)
+            .id(token_text)
             .or_else(|| match &self.stages.model {
-                Model::Library(model) => model.token_to_id(spelling),
-                Model::Scored(model) => model.token_id(spelling),
+                Model::Library(model) => model.token_to_id(token_text),
+                Model::Scored(model) => model.token_id(token_text),
             })
     }
 
@@ -123,11 +123,11 @@ impl Encoder {
         }
         let mut allowed = Vec::new();
         for token in tokens {
-            let spelling = &word[token.offsets.0..token.offsets.1];
-            match spelling.char_indices().nth(1) {
+            let token_text = &word[token.offsets.0..token.offsets.1];
+            match token_text.char_indices().nth(1) {
                 Some((first, _)) if self.is_forbidden(token.id) => {
-                    allowed.extend(self.tokenize(&spelling[..first])?);
-                    allowed.extend(self.tokenize(&spelling[first..])?);
+                    allowed.extend(self.tokenize(&token_text[..first])?);
+                    allowed.extend(self.tokenize(&token_text[first..])?);
                 }
                 _ => allowed.push(token),
             }

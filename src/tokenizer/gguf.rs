@@ -188,18 +188,18 @@ fn parts(
     frame: Frame,
     decoding: ByteDecoder,
 ) -> Parts {
-    let spelling = |id: Option<TokenId>| vocabulary.tokens.get(id? as usize).cloned();
+    let token_text = |id: Option<TokenId>| vocabulary.tokens.get(id? as usize).cloned();
     Parts {
         stages,
         frame,
-        spellings: vocabulary.tokens.iter().cloned().map(Some).collect(),
+        token_texts: vocabulary.tokens.iter().cloned().map(Some).collect(),
         added: added(vocabulary),
         decoding,
         special: SpecialTokens {
-            bos: spelling(vocabulary.bos),
-            eos: spelling(vocabulary.eos),
-            unk: spelling(vocabulary.unknown),
-            pad: spelling(vocabulary.padding),
+            bos: token_text(vocabulary.bos),
+            eos: token_text(vocabulary.eos),
+            unk: token_text(vocabulary.unknown),
+            pad: token_text(vocabulary.padding),
         },
         ends: vocabulary.eos.into_iter().chain(vocabulary.eot).collect(),
     }

@@ -85,7 +85,7 @@ fn parts<M: Into<ModelWrapper>>(
     add_by_role(&mut added, &special, &model);
     normalize(&mut added, file.normalizer.as_ref())?;
 
-    let end = |spelling: &String| added.iter().find(|token| token.content == *spelling);
+    let end = |token_text: &String| added.iter().find(|token| token.content == *token_text);
     let ends = special
         .eos
         .as_ref()
@@ -94,7 +94,7 @@ fn parts<M: Into<ModelWrapper>>(
         .into_iter()
         .collect();
     Ok(Parts {
-        spellings: spellings(&model)?,
+        token_texts: token_texts(&model)?,
         decoding: ByteDecoder::from_json(&file.decoder)?,
         frame: frame(file.post_processor.as_ref())?,
         stages: Stages {
@@ -165,27 +165,27 @@ fn add_from_config(added: &mut Vec<AddedToken>, config: &Map<String, Value>) {
 
 /// Marks tokens as special that `tokenizer_config.json` gives a role.
 fn add_by_role(added: &mut Vec<AddedToken>, special: &SpecialTokens, model: &ModelWrapper) {
-    for spelling in special.spellings() {
-        if let Some(token) = added.iter_mut().find(|token| token.content == spelling) {
+    for token_text in special.token_texts() {
+        if let Some(token) = added.iter_mut().find(|token| token.content == token_text) {
             token.special = true;
-        } else if let Some(id) = model.token_to_id(spelling) {
-            added.push(AddedToken::new(id, spelling, true));
+        } else if let Some(id) = model.token_to_id(token_text) {
+            added.push(AddedToken::new(id, token_text, true));
         }
     }
 }
 
 /// Returns the token text of each id. Ids may have gaps, within limits.
-fn spellings(model: &ModelWrapper) -> Result<Vec<Option<String>>, TokenizerError> {
+fn token_texts(model: &ModelWrapper) -> Result<Vec<Option<String>>, TokenizerError> {
     let count = model.get_vocab_size();
-    let mut spellings = Vec::with_capacity(count);
+    let mut token_texts = Vec::with_capacity(count);
     let mut missing = count;
     for id in (0..).take(count + TOKENIZER_UNUSED_IDS_MAX) {
         if missing == 0 {
-            return Ok(spellings);
+            return Ok(token_texts);
         }
-        let spelling = model.id_to_token(id);
-        missing -= usize::from(spelling.is_some());
-        spellings.push(spelling);
+        let token_text = model.id_to_token(id);
+        missing -= usize::from(token_text.is_some());
+        token_texts.push(token_text);
     }
     Err(TokenizerError::Broken(format!(
         "the ids of its {count} tokens lie far apart"

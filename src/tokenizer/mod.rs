@@ -77,7 +77,7 @@ struct Parts {
     stages: Stages,
     frame: Frame,
     /// Token text of each id, as the model has it.
-    spellings: Vec<Option<String>>,
+    token_texts: Vec<Option<String>>,
     added: Vec<AddedToken>,
     decoding: ByteDecoder,
     special: SpecialTokens,
@@ -102,7 +102,7 @@ struct Inner {
     vocabulary: Vocabulary,
     special: SpecialTokens,
     ends: Vec<TokenId>,
-    control_spellings: Arc<[String]>,
+    control_token_texts: Arc<[String]>,
 }
 
 impl Tokenizer {
@@ -120,7 +120,7 @@ impl Tokenizer {
     }
 
     fn assemble(parts: Parts) -> Result<Self, TokenizerError> {
-        let vocabulary = Vocabulary::new(&parts.spellings, &parts.added, &parts.decoding)?;
+        let vocabulary = Vocabulary::new(&parts.token_texts, &parts.added, &parts.decoding)?;
         let mut forbidden = vec![false; vocabulary.len()];
         for token in parts.added.iter().filter(|token| token.is_control()) {
             forbidden[token.id as usize] = parts.special.unk.as_ref() != Some(&token.content);
@@ -128,7 +128,7 @@ impl Tokenizer {
         let ends = special::eos_tokens(&parts.added, parts.ends);
         let added = AddedTokens::new(parts.added)?;
         Ok(Self(Arc::new(Inner {
-            control_spellings: added.control_token_texts(),
+            control_token_texts: added.control_token_texts(),
             encoder: Encoder::new(parts.stages, added, forbidden)?,
             frame: parts.frame,
             vocabulary,
@@ -206,8 +206,8 @@ impl Tokenizer {
 
     /// Returns the id of a token by its text in the model's files.
     #[must_use]
-    pub fn token_id(&self, spelling: &str) -> Option<TokenId> {
-        self.0.encoder.token_id(spelling)
+    pub fn token_id(&self, token_text: &str) -> Option<TokenId> {
+        self.0.encoder.token_id(token_text)
     }
 
     /// One more than the highest id.
@@ -220,7 +220,7 @@ impl Tokenizer {
     /// not marked as special, such as `<tool_call>`.
     #[must_use]
     pub fn control_token_texts(&self) -> Arc<[String]> {
-        Arc::clone(&self.0.control_spellings)
+        Arc::clone(&self.0.control_token_texts)
     }
 
     /// Returns the token texts that chat templates name.

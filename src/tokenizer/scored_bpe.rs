@@ -75,8 +75,8 @@ impl ScoredBpe {
         }
     }
 
-    pub(super) fn token_id(&self, spelling: &str) -> Option<TokenId> {
-        self.pieces.get(spelling).map(|piece| piece.id)
+    pub(super) fn token_id(&self, token_text: &str) -> Option<TokenId> {
+        self.pieces.get(token_text).map(|piece| piece.id)
     }
 
     /// The tokens of a text, with the bytes of it that each covers.

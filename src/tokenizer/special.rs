@@ -21,20 +21,20 @@ pub struct SpecialTokens {
 impl SpecialTokens {
     /// Reads `tokenizer_config.json`, where a token is a string or an object with `content`.
     pub(super) fn from_config(config: &Map<String, Value>) -> Self {
-        let spelling = |key: &str| {
+        let token_text = |key: &str| {
             let value = config.get(key)?;
             let text = value.as_str().or_else(|| value.get("content")?.as_str())?;
             Some(text.to_owned())
         };
         Self {
-            bos: spelling("bos_token"),
-            eos: spelling("eos_token"),
-            unk: spelling("unk_token"),
-            pad: spelling("pad_token"),
+            bos: token_text("bos_token"),
+            eos: token_text("eos_token"),
+            unk: token_text("unk_token"),
+            pad: token_text("pad_token"),
         }
     }
 
-    pub(super) fn spellings(&self) -> impl Iterator<Item = &str> {
+    pub(super) fn token_texts(&self) -> impl Iterator<Item = &str> {
         [&self.bos, &self.eos, &self.unk, &self.pad]
             .into_iter()
             .filter_map(Option::as_deref)
@@ -67,7 +67,7 @@ const EOS_TEXTS: [&str; 20] = [
 
 /// Returns the EOS tokens: those that the files name, and those known by their text.
 pub(super) fn eos_tokens(added: &[AddedToken], named: Vec<TokenId>) -> Vec<TokenId> {
-    let has = |spelling: &str| added.iter().any(|token| token.content == spelling);
+    let has = |token_text: &str| added.iter().any(|token| token.content == token_text);
     // Harmony (gpt-oss) ends each of a turn's messages with <|end|>, and the turn with these two.
     let messages_end_inside_the_turn = has("<|return|>") && has("<|call|>");
     let ends_turn = |token: &&AddedToken| {
@@ -88,15 +88,15 @@ mod tests {
 
     use super::*;
 
-    fn added(spellings: &[&str]) -> Vec<AddedToken> {
+    fn added(token_texts: &[&str]) -> Vec<AddedToken> {
         (0..)
-            .zip(spellings)
-            .map(|(id, spelling)| AddedToken::new(id, spelling, true))
+            .zip(token_texts)
+            .map(|(id, token_text)| AddedToken::new(id, token_text, true))
             .collect()
     }
 
     #[test]
-    fn ends_are_named_by_files_or_known_by_spelling() {
+    fn eos_tokens_are_named_by_files_or_known_by_text() {
         let chatml = added(&["<|endoftext|>", "<|im_start|>", "<|im_end|>"]);
         assert_eq!(eos_tokens(&chatml, vec![]), [0, 2]);
         assert_eq!(eos_tokens(&chatml, vec![2, 1]), [0, 1, 2]);

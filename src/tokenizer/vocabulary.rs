@@ -15,11 +15,11 @@ pub(super) struct Vocabulary {
 
 impl Vocabulary {
     pub(super) fn new(
-        spellings: &[Option<String>],
+        token_texts: &[Option<String>],
         added: &[AddedToken],
         decoding: &ByteDecoder,
     ) -> Result<Self, TokenizerError> {
-        let len = length(spellings.len(), added)?;
+        let len = length(token_texts.len(), added)?;
         let mut by_id: Vec<Option<&AddedToken>> = vec![None; len];
         for token in added {
             by_id[token.id as usize] = Some(token);
@@ -31,9 +31,9 @@ impl Vocabulary {
             strips_first_space: decoding.strips_first_space,
         };
         for (id, token) in by_id.into_iter().enumerate() {
-            let bytes = match (token, spellings.get(id)) {
+            let bytes = match (token, token_texts.get(id)) {
                 (Some(token), _) => decoding.added_token(&token.content),
-                (None, Some(Some(spelling))) => decoding.model_token(spelling),
+                (None, Some(Some(token_text))) => decoding.model_token(token_text),
                 (None, _) => Vec::new(),
             };
             vocabulary.bytes.extend(bytes);
@@ -89,12 +89,12 @@ mod tests {
 
     #[test]
     fn ids_write_their_bytes_and_unknown_ones_nothing() {
-        let spellings = [Some("Ġa".to_owned()), None, Some("b".to_owned())];
+        let token_texts = [Some("Ġa".to_owned()), None, Some("b".to_owned())];
         let added = [
             AddedToken::new(5, "<|é|>", true),
             AddedToken::new(6, "Ġ", false),
         ];
-        let vocabulary = Vocabulary::new(&spellings, &added, &ByteDecoder::byte_level()).unwrap();
+        let vocabulary = Vocabulary::new(&token_texts, &added, &ByteDecoder::byte_level()).unwrap();
         let shown: Vec<&[u8]> = (0..9).map(|id| vocabulary.shown_bytes(id)).collect();
         assert_eq!(
             shown,

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn both_spellings_mean_the_same() {
+    fn both_layouts_mean_the_same() {
         let schema = json!({"name": "n", "schema": {"type": "object"}, "strict": true});
         let mut flat = schema.clone();
         flat["type"] = "json_schema".into();

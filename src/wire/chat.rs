@@ -293,7 +293,7 @@ pub struct AssistantMessage {
     #[schema(value_type = Vec<Object>)]
     pub annotations: [(); 0],
     #[serde(flatten)]
-    pub thoughts: ReasoningText,
+    pub reasoning: ReasoningText,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
 }
@@ -376,7 +376,7 @@ pub struct Delta {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
     #[serde(flatten)]
-    pub thoughts: ReasoningText,
+    pub reasoning: ReasoningText,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
 }

@@ -20,13 +20,13 @@ async fn metrics_count_requests_and_tokens() {
     assert!(kind.starts_with("application/openmetrics-text"), "{kind}");
     let text = metrics.text().await.expect("text");
     for line in [
-        "stemma_http_answers_total{method=\"POST\",route=\"/v1/responses\",status=\"200\"} 2",
-        "stemma_http_answers_total{method=\"GET\",route=\"/v1/responses/{id}\",status=\"404\"} 1",
-        "stemma_continuations_total{temperature=\"cold\",reason=\"\"} 1",
+        "stemma_http_requests_total{method=\"POST\",route=\"/v1/responses\",status=\"200\"} 2",
+        "stemma_http_requests_total{method=\"GET\",route=\"/v1/responses/{id}\",status=\"404\"} 1",
+        "stemma_continuations_total{state=\"cold\",reason=\"\"} 1",
         "stemma_running{model=\"scripted\"} 0",
         "stemma_queue_seconds_count{model=\"scripted\"} 2",
         "stemma_queue_seconds_bucket{le=\"+Inf\",model=\"scripted\"} 2",
-        "stemma_first_token_seconds_count{model=\"scripted\"} 2",
+        "stemma_time_to_first_token_seconds_count{model=\"scripted\"} 2",
         "stemma_answer_tokens_bucket{le=\"8.0\",model=\"scripted\"} 2",
         "# TYPE stemma_step_seconds histogram",
         "# EOF",

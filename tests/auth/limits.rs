@@ -1,4 +1,4 @@
-//! How much a key may ask for.
+//! Rate limits of a key.
 
 use std::time::Duration;
 

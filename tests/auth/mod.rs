@@ -1,4 +1,4 @@
-//! Who may use a server, and what each sees of what others did.
+//! Authentication, and isolation between keys.
 
 mod browser;
 mod command;
@@ -120,7 +120,7 @@ fn path_of(response: &Value) -> String {
     format!("/v1/responses/{}", response["id"].as_str().expect("an id"))
 }
 
-/// What can be done with a response, deletion last.
+/// Returns all requests on a response, deletion last.
 fn uses_of(response: &Value) -> Vec<(Method, String, Option<Value>)> {
     let next = json!({"input": "x", "previous_response_id": response["id"]});
     let path = path_of(response);

@@ -1,4 +1,4 @@
-//! Which models a key may use.
+//! Models that a key may use.
 
 use reqwest::Method;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What another key created is as if it had never been.
+//! Responses of another key look like missing ones.
 
 use std::{path::Path, sync::Arc};
 
@@ -124,7 +124,7 @@ async fn what_a_policy_kept_apart_is_shared_without_it_only_on_request() {
 }
 
 #[tokio::test]
-async fn what_nobody_owns_is_the_administrators_under_a_policy() {
+async fn responses_without_an_owner_are_the_administrators() {
     let folder = tempfile::tempdir().expect("a folder");
     let entropy = Arc::default();
     let server = serve(

@@ -68,7 +68,7 @@ async fn a_policy_is_in_force_from_the_next_request_on() {
 }
 
 #[tokio::test]
-async fn a_crowd_with_wrong_secrets_keeps_nobody_else_out() {
+async fn a_flood_of_wrong_secrets_locks_out_no_other_key() {
     let (ann, bob) = (Entry::new("ann", ""), Entry::new("bob", ""));
     let setup = Setup {
         authenticator: gate(policy("", [&ann, &bob])),

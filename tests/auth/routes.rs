@@ -12,7 +12,7 @@ struct Route {
     method: Method,
     path: String,
     body: Option<Value>,
-    /// What it answers to: the owner, another key, an administrator.
+    /// Statuses for the owner, another key, and an administrator.
     owner: u16,
     other: u16,
     admin: u16,

@@ -26,7 +26,7 @@ fn certify(folder: &Path) -> CertificateDer<'static> {
     made.cert.der().clone()
 }
 
-/// What `/health` says to a client that trusts this certificate only.
+/// Returns the answer of `/health` to a client that trusts this certificate only.
 async fn health(port: u16, trusted: CertificateDer<'static>) -> Result<String, std::io::Error> {
     let mut roots = RootCertStore::empty();
     roots.add(trusted).expect("a certificate");
@@ -64,7 +64,7 @@ async fn a_renewed_certificate_is_used_without_a_restart() {
         .expect("a port")
         .parse()
         .expect("a number");
-    // One that connects and says nothing holds up nobody.
+    // A silent connection delays no other.
     let _silent = TcpStream::connect(("127.0.0.1", port))
         .await
         .expect("a connection");

@@ -1,4 +1,4 @@
-//! The processes that these tests kill: the test program itself, asked by its environment to act.
+//! Child processes of these tests: the test program itself, in a role given by its environment.
 
 use std::{
     collections::BTreeSet,
@@ -19,23 +19,24 @@ const ROLE: &str = "STEMMA_CHILD_ROLE";
 const DIR: &str = "STEMMA_CHILD_DIR";
 const SEED: &str = "STEMMA_CHILD_SEED";
 
-/// What a child does.
+/// The role of a child process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     /// 16 clients write until the process is killed.
-    WriteForEver,
-    /// 200 clients do, and much each time, so that commits are large.
-    WriteMuch,
-    /// One client writes some turns and tells what became of each, then the process ends at once.
+    WriteUntilKilled,
+    /// 200 clients write large responses until the process is killed, so that commits are large.
+    WriteLarge,
+    /// One client writes some turns and prints the result of each; then the process exits without
+    /// closing.
     WriteSome,
-    /// Opens the store, checks all of it, writes a turn, closes, and does it again.
+    /// Opens the store, checks all of it, writes a turn, closes; then all of that once more.
     OpenAndCheck,
 }
 
 impl Role {
     const ALL: [(&'static str, Self); 4] = [
-        ("write-for-ever", Self::WriteForEver),
-        ("write-much", Self::WriteMuch),
+        ("write-until-killed", Self::WriteUntilKilled),
+        ("write-large", Self::WriteLarge),
         ("write-some", Self::WriteSome),
         ("open-and-check", Self::OpenAndCheck),
     ];
@@ -48,11 +49,11 @@ impl Role {
     }
 }
 
-/// A command that runs a child; more may be added to its environment.
+/// Returns the command of a child process. Callers may add environment variables.
 pub(super) fn command(role: Role, dir: &Path, seed: u64) -> Command {
     let mut command = Command::new(env::current_exe().unwrap());
     command
-        .args(["durability::child::acts_if_asked", "--exact", "--nocapture"])
+        .args(["durability::child::child_process", "--exact", "--nocapture"])
         .env(ROLE, role.name())
         .env(DIR, dir)
         .env(SEED, seed.to_string())
@@ -62,15 +63,17 @@ pub(super) fn command(role: Role, dir: &Path, seed: u64) -> Command {
     command
 }
 
-/// Not a test of its own: what a child process runs.
+/// Not a test: the entry point of a child process.
 #[test]
-fn acts_if_asked() {
-    let Ok(asked) = env::var(ROLE) else { return };
+fn child_process() {
+    let Ok(role_name) = env::var(ROLE) else {
+        return;
+    };
     let dir = PathBuf::from(env::var(DIR).unwrap());
     let seed = env::var(SEED).unwrap().parse().unwrap();
     let role = Role::ALL
         .into_iter()
-        .find(|(name, _)| *name == asked)
+        .find(|(name, _)| *name == role_name)
         .unwrap()
         .1;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -79,26 +82,28 @@ fn acts_if_asked() {
         .build()
         .unwrap();
     match role {
-        Role::WriteForEver => runtime.block_on(write_for_ever(&dir, seed, 16, turns::any_id)),
-        Role::WriteMuch => runtime.block_on(write_for_ever(&dir, seed, 200, turns::large_id)),
+        Role::WriteUntilKilled => {
+            runtime.block_on(write_until_killed(&dir, seed, 16, turns::any_id))
+        }
+        Role::WriteLarge => runtime.block_on(write_until_killed(&dir, seed, 200, turns::large_id)),
         Role::WriteSome => runtime.block_on(write_some(&dir, seed)),
         Role::OpenAndCheck => runtime.block_on(open_and_check(&dir)),
     }
     std::process::exit(0);
 }
 
-fn say(line: &str) {
+fn print(line: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "\n: {line}").unwrap();
     out.flush().unwrap();
 }
 
-/// How ids are made up; what a turn has depends on its id.
+/// A generator of session ids. The content of a turn depends on its id.
 type MakeId = fn(&mut StdRng) -> SessionId;
 
-async fn write_for_ever(dir: &Path, seed: u64, clients: u64, make_id: MakeId) {
+async fn write_until_killed(dir: &Path, seed: u64, clients: u64, make_id: MakeId) {
     let log = turns::open(dir).unwrap();
-    say("ready");
+    print("ready");
     let clients = (0..clients).map(|n| {
         let (log, rng) = (log.clone(), StdRng::seed_from_u64(seed ^ (n << 56)));
         tokio::spawn(one_client(log, rng, make_id))
@@ -110,28 +115,28 @@ async fn write_for_ever(dir: &Path, seed: u64, clients: u64, make_id: MakeId) {
 
 async fn one_client(log: SessionLog, mut rng: StdRng, make_id: MakeId) {
     let mut mine = Vec::new();
-    // Some keep little, so that space is used again.
-    let keeps = if rng.random() { 3 } else { usize::MAX };
+    // Some clients keep few responses, so that sled reuses space.
+    let responses_max = if rng.random() { 3 } else { usize::MAX };
     loop {
         let id = make_id(&mut rng);
         let previous = mine.last().copied().filter(|_| rng.random_ratio(2, 3));
         turns::store(&log, id, previous).await.unwrap();
-        say(&format!("stored {id}"));
+        print(&format!("stored {id}"));
         mine.push(id);
-        if mine.len() > keeps || rng.random_ratio(1, 6) {
+        if mine.len() > responses_max || rng.random_ratio(1, 6) {
             let id = mine.swap_remove(rng.random_range(0..mine.len()));
-            say(&format!("deleting {id}"));
+            print(&format!("deleting {id}"));
             log.delete(Access::All, id).await.unwrap();
-            say(&format!("deleted {id}"));
+            print(&format!("deleted {id}"));
         }
     }
 }
 
-/// Writes until 60 turns were tried; waits a little where the store is unavailable.
+/// Tries 60 turns; waits a little when the store is unavailable.
 async fn write_some(dir: &Path, seed: u64) {
     let log = match turns::open(dir) {
         Ok(log) => log,
-        Err(error) => return say(&format!("refused {error}")),
+        Err(error) => return print(&format!("refused {error}")),
     };
     let mut rng = StdRng::seed_from_u64(seed);
     let mut stored = BTreeSet::new();
@@ -140,16 +145,16 @@ async fn write_some(dir: &Path, seed: u64) {
         match turns::store(&log, id, None).await {
             Ok(()) => {
                 stored.insert(id);
-                say(&format!("stored {id}"));
+                print(&format!("stored {id}"));
             }
             Err(LogError::Unavailable(why)) => {
-                say(&format!("unavailable {why}"));
+                print(&format!("unavailable {why}"));
                 assert_eq!(log.response(&Access::All, id), Err(LogError::NotFound));
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
             Err(error) => panic!("{error}"),
         }
-        // Reads go on.
+        // Reads must still work.
         for id in &stored {
             turns::check(&log, *id).unwrap();
         }
@@ -160,15 +165,15 @@ async fn open_and_check(dir: &Path) {
     for time in 0..2 {
         let log = match turns::open(dir) {
             Ok(log) => log,
-            Err(error) => return say(&format!("refused {error}")),
+            Err(error) => return print(&format!("refused {error}")),
         };
         let mut damaged = false;
         for listed in log.list(None, None, usize::MAX).unwrap_or_default() {
             match turns::check(&log, listed.id) {
-                Ok(()) => say(&format!("whole {}", listed.id)),
+                Ok(()) => print(&format!("whole {}", listed.id)),
                 Err(why) => {
                     damaged = true;
-                    say(&format!("damaged {why}"));
+                    print(&format!("damaged {why}"));
                 }
             }
         }
@@ -180,31 +185,31 @@ async fn open_and_check(dir: &Path) {
             .unwrap();
         log.close().await.unwrap();
         drop(log);
-        // Damage may lie where no response's read comes by: in an index, or in what was replaced.
+        // Damage may be where no read of a response looks: in an index, or in an outdated value.
         let findings = match turns::findings(dir) {
             Ok(findings) => findings,
-            Err(error) => return say(&format!("damaged {error}")),
+            Err(error) => return print(&format!("damaged {error}")),
         };
         findings
             .iter()
-            .for_each(|finding| say(&format!("found {finding}")));
-        say(&format!("closed {time}"));
+            .for_each(|finding| print(&format!("found {finding}")));
+        print(&format!("closed {time}"));
     }
 }
 
-/// What a child has said so far.
+/// The output of a child process.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Said {
+pub(super) struct Output {
     pub(super) stored: BTreeSet<SessionId>,
     pub(super) deleted: BTreeSet<SessionId>,
-    /// Deletions of which nobody knows whether they happened.
+    /// Deletions without a confirmation.
     pub(super) deleting: BTreeSet<SessionId>,
     pub(super) whole: BTreeSet<SessionId>,
     /// All other lines.
     pub(super) lines: Vec<String>,
 }
 
-impl Said {
+impl Output {
     pub(super) fn lines_with(&self, start: &str) -> usize {
         self.lines
             .iter()
@@ -212,7 +217,7 @@ impl Said {
             .count()
     }
 
-    fn hear(&mut self, line: &str) {
+    fn parse_line(&mut self, line: &str) {
         let Some(line) = line.strip_prefix(": ") else {
             return;
         };
@@ -229,29 +234,29 @@ impl Said {
         }
     }
 
-    /// Hears what is left of a child's output, except for a line that its end cut off.
-    pub(super) fn hear_out(&mut self, mut from: BufReader<ChildStdout>) {
+    /// Reads the rest of a child's output, without a truncated last line.
+    pub(super) fn read_rest(&mut self, mut from: BufReader<ChildStdout>) {
         let mut line = String::new();
         while from.read_line(&mut line).is_ok_and(|len| len > 0) {
             if let Some(whole) = line.strip_suffix('\n') {
-                self.hear(whole);
+                self.parse_line(whole);
             }
             line.clear();
         }
     }
 
-    /// What must be readable after all that was said.
-    pub(super) fn kept(&self) -> BTreeSet<SessionId> {
+    /// Returns the sessions that must be readable.
+    pub(super) fn readable(&self) -> BTreeSet<SessionId> {
         let gone = |id: &SessionId| self.deleted.contains(id) || self.deleting.contains(id);
         self.stored.iter().filter(|id| !gone(id)).copied().collect()
     }
 }
 
-/// A writer that has its store open.
+/// A child process with an open store.
 pub(super) struct Writer {
     pub(super) child: Child,
-    /// Hears what it says, which it could not go on without.
-    listener: JoinHandle<Said>,
+    /// Reads the child's output, so that the pipe never fills.
+    listener: JoinHandle<Output>,
 }
 
 impl Writer {
@@ -267,45 +272,45 @@ impl Writer {
             );
         }
         let listener = thread::spawn(move || {
-            let mut said = Said::default();
-            said.hear_out(out);
-            said
+            let mut output = Output::default();
+            output.read_rest(out);
+            output
         });
         Self { child, listener }
     }
 
-    /// Kills the process the hard way; returns what it said before.
-    pub(super) fn kill(mut self) -> Said {
+    /// Kills the process with SIGKILL. Returns its output.
+    pub(super) fn kill(mut self) -> Output {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
         self.listener.join().unwrap()
     }
 }
 
-/// Runs a child to its end; returns whether that was orderly, and what it said.
-pub(super) fn run(mut command: Command) -> (bool, Said) {
+/// Runs a child to its end. Returns true if it exited normally, and its output.
+pub(super) fn run(mut command: Command) -> (bool, Output) {
     let mut child = command.spawn().unwrap();
-    let mut said = Said::default();
-    said.hear_out(BufReader::new(child.stdout.take().unwrap()));
-    (child.wait().unwrap().success(), said)
+    let mut output = Output::default();
+    output.read_rest(BufReader::new(child.stdout.take().unwrap()));
+    (child.wait().unwrap().success(), output)
 }
 
-/// Opens a store that a killed process left and checks that it holds what that process said.
-pub(super) fn assert_holds(dir: &Path, said: &Said, what: &str) {
+/// Opens the store of a killed process and checks that it contains every acknowledged write.
+pub(super) fn assert_contains_all(dir: &Path, output: &Output, what: &str) {
     let log = turns::open(dir).unwrap_or_else(|error| panic!("{what}: {error}"));
-    let lost: Vec<_> = said
-        .kept()
+    let lost: Vec<_> = output
+        .readable()
         .iter()
         .filter_map(|id| turns::check(&log, *id).err())
         .collect();
-    let total = said.kept().len();
+    let total = output.readable().len();
     assert!(
         lost.is_empty(),
         "{what}: {} of {total} lost, the first is {}",
         lost.len(),
         lost[0]
     );
-    for id in &said.deleted {
+    for id in &output.deleted {
         assert_eq!(
             log.response(&Access::All, *id),
             Err(LogError::NotFound),

@@ -1,4 +1,5 @@
-//! The store's file cut, lengthened and changed: everything is there, or a sentence says what is not.
+//! Damage: the store's file is truncated, extended or changed. Either all data is there, or a
+//! sentence reports the damage.
 
 use std::{
     collections::BTreeSet,
@@ -23,11 +24,11 @@ fn db(dir: &Path) -> PathBuf {
     dir.join("store/log/db")
 }
 
-/// A store with responses, and which they are.
+/// A store and the ids of its responses.
 struct Sample {
     dir: tempfile::TempDir,
     ids: BTreeSet<SessionId>,
-    /// True if its process ended in order.
+    /// True if its process closed the store.
     closed: bool,
 }
 
@@ -37,7 +38,7 @@ fn closed_sample() -> Sample {
         .build()
         .unwrap();
     let mut ids = BTreeSet::new();
-    // Opened twice, so that part of the file is older than the engine's last summary of it.
+    // Opened twice, so that part of the file is older than sled's last snapshot.
     for half in 0..2 {
         let log = turns::open(dir.path()).unwrap();
         let mut previous = None;
@@ -58,12 +59,12 @@ fn closed_sample() -> Sample {
 
 fn killed_sample(seed: u64) -> Sample {
     let dir = tempfile::tempdir().unwrap();
-    let writer = Writer::start(child::command(Role::WriteForEver, dir.path(), seed));
+    let writer = Writer::start(child::command(Role::WriteUntilKilled, dir.path(), seed));
     std::thread::sleep(std::time::Duration::from_millis(700));
-    let said = writer.kill();
+    let output = writer.kill();
     Sample {
         dir,
-        ids: said.kept(),
+        ids: output.readable(),
         closed: false,
     }
 }
@@ -109,25 +110,25 @@ fn sweep(sample: &Sample, trials: u64, rng: &mut StdRng) {
             .unwrap();
         let what = damage(&file, file.metadata().unwrap().len(), trial, rng);
         let damaged = fs::read(db(dir.path())).unwrap();
-        let (orderly, said) = child::run(child::command(Role::OpenAndCheck, dir.path(), 0));
-        assert!(orderly, "{what}: the process died: {:?}", said.lines);
-        assert_eq!(said.lines_with("found"), 0, "{what}: {:?}", said.lines);
-        if said.lines_with("refused") > 0 {
+        let (exited, output) = child::run(child::command(Role::OpenAndCheck, dir.path(), 0));
+        assert!(exited, "{what}: the process died: {:?}", output.lines);
+        assert_eq!(output.lines_with("found"), 0, "{what}: {:?}", output.lines);
+        if output.lines_with("refused") > 0 {
             refused += 1;
-            let sentence = said
+            let sentence = output
                 .lines
                 .iter()
                 .find(|line| line.starts_with("refused"))
                 .unwrap();
             assert!(sentence.contains("--carve"), "{what}: {sentence}");
-            if said.lines_with("closed") == 0 {
+            if output.lines_with("closed") == 0 {
                 let after = fs::read(db(dir.path())).unwrap();
                 assert!(after == damaged, "{what}: the file was changed: {sentence}");
             }
-        } else if said.lines_with("damaged") == 0 {
-            assert_eq!(said.lines_with("closed"), 2, "{what}: {:?}", said.lines);
-            let lost: Vec<_> = sample.ids.difference(&said.whole).collect();
-            // After a crash the last group may be missing with a word of warning, no more.
+        } else if output.lines_with("damaged") == 0 {
+            assert_eq!(output.lines_with("closed"), 2, "{what}: {:?}", output.lines);
+            let lost: Vec<_> = sample.ids.difference(&output.whole).collect();
+            // After a crash the last commit may be missing, with a warning.
             let allowed = if sample.closed { 0 } else { 16 };
             assert!(
                 lost.len() <= allowed,
@@ -140,19 +141,19 @@ fn sweep(sample: &Sample, trials: u64, rng: &mut StdRng) {
 }
 
 #[test]
-fn damage_to_a_closed_store_is_named_and_nothing_is_silently_lost() {
+fn damage_to_a_closed_store_is_reported_and_nothing_is_silently_lost() {
     let mut rng = seeded();
     sweep(&closed_sample(), rounds(24), &mut rng);
 }
 
 #[test]
-fn damage_to_a_store_that_was_not_closed_costs_its_last_group_at_most() {
+fn damage_to_a_store_that_was_not_closed_loses_its_last_commit_at_most() {
     let mut rng = seeded();
     sweep(&killed_sample(rng.random()), rounds(16), &mut rng);
 }
 
 #[test]
-fn what_is_left_of_a_damaged_file_is_carved_into_a_new_store() {
+fn intact_values_of_a_damaged_file_are_carved_into_a_new_store() {
     let sample = closed_sample();
     let file = File::options()
         .read(true)
@@ -160,7 +161,7 @@ fn what_is_left_of_a_damaged_file_is_carved_into_a_new_store() {
         .open(db(sample.dir.path()))
         .unwrap();
     let len = file.metadata().unwrap().len();
-    // A hole, and no beginning: nothing that the engine could make sense of.
+    // Noise in the middle and zeroes at the start, so that sled cannot read the file.
     file.write_all_at(&vec![0xee; 4_096], len / 2).unwrap();
     file.write_all_at(&[0; 64], 0).unwrap();
     let tools = tempfile::tempdir().unwrap();
@@ -179,7 +180,7 @@ fn what_is_left_of_a_damaged_file_is_carved_into_a_new_store() {
         .filter(|id| turns::check(&log, **id).is_ok())
         .count();
     println!(
-        "{whole} of {} carved, {} left out",
+        "{whole} of {} carved, {} skipped",
         sample.ids.len(),
         report.skipped.len()
     );

@@ -1,4 +1,4 @@
-//! A disk that is full, and then is not.
+//! Full disk: writes fail, reads work, and writes resume when there is space.
 
 use std::{
     fs::{self, File},
@@ -12,7 +12,7 @@ use stemma::session::{LogError, SessionId};
 
 use super::turns;
 
-/// A small file system in memory, taken away again when dropped.
+/// A small file system in memory. Dropping it unmounts it.
 pub(super) struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
@@ -33,7 +33,7 @@ impl SmallDisk {
         self.0.path()
     }
 
-    /// Takes all space that is left, also for small writes; yields the file that holds it.
+    /// Takes all space left, also for small writes. Returns the file that takes the space.
     pub(super) fn fill(&self) -> PathBuf {
         let path = self.path().join("filler");
         let mut filler = File::create(&path).unwrap();
@@ -67,7 +67,7 @@ fn a_full_disk_stops_writes_only_and_they_resume_when_there_is_space() {
     let mut store_until = |failing: bool, tries: u32| {
         for n in 0..tries {
             let number = stored.len() as u32 * 100_000 + n;
-            // The first byte decides how long the body is.
+            // The first byte of the id determines the length of the body.
             let id = SessionId::from_bits(0x20 << 120 | u128::from(number));
             match runtime.block_on(turns::store(&log, id, None)) {
                 Ok(()) => {

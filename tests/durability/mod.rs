@@ -1,7 +1,7 @@
-//! The session log under faults that only real processes, files and disks show.
+//! Durability of the session log under faults of real processes, files and disks.
 //!
-//! Rounds are few by default; `STEMMA_ROUNDS` asks for more. Random choices come from a seed that a
-//! failure prints and that `STEMMA_SEED` sets.
+//! Rounds are few by default; `STEMMA_ROUNDS` sets the number. Random choices come from a seed that
+//! a failure prints and `STEMMA_SEED` sets.
 
 #![expect(
     clippy::unwrap_used,
@@ -23,7 +23,7 @@ use std::{env, fs, path::Path};
 
 use rand::{SeedableRng, rngs::StdRng};
 
-/// How many rounds to run.
+/// Returns the number of rounds to run.
 fn rounds(default: u64) -> u64 {
     env::var("STEMMA_ROUNDS")
         .ok()
@@ -31,7 +31,8 @@ fn rounds(default: u64) -> u64 {
         .unwrap_or(default)
 }
 
-/// A generator whose seed is printed, which the harness shows if the test fails.
+/// Returns a random generator and prints its seed. The test harness shows the output of a failed
+/// test.
 fn seeded() -> StdRng {
     let seed = env::var("STEMMA_SEED")
         .ok()
@@ -41,7 +42,7 @@ fn seeded() -> StdRng {
     StdRng::seed_from_u64(seed)
 }
 
-/// Copies a folder with all below it.
+/// Copies a folder with its contents.
 fn copy_tree(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {

@@ -1,5 +1,6 @@
-//! Power cuts: a store on a loop-mounted image, whose copy is what a disk would hold. The file system is stopped
-//! before it is copied, because one that goes on while it is copied is of several moments.
+//! Power cuts: a store on a loop-mounted image, copied as the disk would be at that moment. The
+//! file system is shut down before the copy, because a copy of a running file system mixes several
+//! moments.
 
 use std::{
     ffi::OsStr,
@@ -14,11 +15,11 @@ use std::{
 use rand::RngExt;
 
 use super::{
-    child::{self, Role, Said, Writer},
+    child::{self, Output, Role, Writer},
     preload, rounds, seeded, turns,
 };
 
-/// Runs a command; returns what it printed, or the error it gave.
+/// Runs a command. Returns its error output if it fails.
 fn run(program: &str, args: &[&dyn AsRef<OsStr>]) -> Result<(), String> {
     let out = Command::new(program)
         .args(args.iter().map(AsRef::as_ref))
@@ -30,14 +31,14 @@ fn run(program: &str, args: &[&dyn AsRef<OsStr>]) -> Result<(), String> {
     }
 }
 
-/// The source of a program that stops a file system.
+/// The source of a program that shuts down an ext4 file system.
 const SHUTDOWN: &str = include_str!("shutdown.c");
 
 /// A mounted image of a journaled file system.
 pub(super) struct Disk {
     pub(super) at: PathBuf,
     image: PathBuf,
-    /// The program that stops it.
+    /// The program that shuts the file system down.
     shutdown: PathBuf,
 }
 
@@ -64,7 +65,7 @@ impl Disk {
         })
     }
 
-    /// Cuts the power: mounts, in this disk's stead, what has reached its image by now.
+    /// Cuts the power: shuts the file system down and mounts a copy of its image.
     pub(super) fn cut(self, copy: PathBuf, at: PathBuf) -> Result<Self, String> {
         run(&self.shutdown.to_string_lossy(), &[&self.at])?;
         fs::copy(&self.image, &copy).unwrap();
@@ -84,23 +85,25 @@ fn sessions(at: &Path) -> PathBuf {
     at.join("sessions")
 }
 
-/// Writes for a while, cuts the power; returns what was said and the disk as it was then.
+/// Writes for a while, then cuts the power. Returns the acknowledged writes and the disk after the
+/// cut.
 fn cut(
     dir: &Path,
     (role, seed): (Role, u64),
     millis: u64,
     environment: &[(&str, &OsStr)],
-) -> Result<(Said, Disk), String> {
+) -> Result<(Output, Disk), String> {
     let disk = Disk::make(dir.join("image"), dir.join("before"))?;
     let mut command = child::command(role, &sessions(&disk.at), seed);
     command.envs(environment.iter().copied());
     let writer = Writer::start(command);
     thread::sleep(Duration::from_millis(millis));
-    let said = writer.kill();
-    Ok((said, disk.cut(dir.join("copy"), dir.join("after"))?))
+    let output = writer.kill();
+    Ok((output, disk.cut(dir.join("copy"), dir.join("after"))?))
 }
 
-/// Cuts the power of so many writers, each after such a time, and checks what they leave.
+/// Cuts the power in `rounds` rounds after a random time in `millis`, and checks that no
+/// acknowledged write is lost.
 fn assert_cuts_lose_nothing(
     rounds: u64,
     role: Role,
@@ -112,23 +115,23 @@ fn assert_cuts_lose_nothing(
     for round in 0..rounds {
         let dir = tempfile::tempdir().unwrap();
         let millis = rng.random_range(millis.clone());
-        let (said, disk) = match cut(dir.path(), (role, rng.random()), millis, environment) {
+        let (output, disk) = match cut(dir.path(), (role, rng.random()), millis, environment) {
             Ok(cut) => cut,
             Err(why) => return println!("skipped: it needs root and loop devices: {why}"),
         };
-        acknowledged += said.stored.len();
-        child::assert_holds(&sessions(&disk.at), &said, &format!("round {round}"));
+        acknowledged += output.stored.len();
+        child::assert_contains_all(&sessions(&disk.at), &output, &format!("round {round}"));
     }
     println!("{acknowledged} turns acknowledged, none lost");
 }
 
 #[test]
 fn nothing_acknowledged_is_lost_when_the_power_is_cut() {
-    assert_cuts_lose_nothing(rounds(24), Role::WriteForEver, 30..900, &[]);
+    assert_cuts_lose_nothing(rounds(24), Role::WriteUntilKilled, 30..900, &[]);
 }
 
-/// Commits are large and syncs slow, so that the power is cut between what a commit writes and its syncs, when
-/// sled has used space again whose contents it has moved.
+/// Commits are large and syncs slow. So the power is cut between the writes of a commit and its
+/// syncs, when sled has reused the space of moved data.
 #[test]
 fn nothing_acknowledged_is_lost_when_the_power_is_cut_within_a_large_commit() {
     let tools = tempfile::tempdir().unwrap();
@@ -140,10 +143,10 @@ fn nothing_acknowledged_is_lost_when_the_power_is_cut_within_a_large_commit() {
         ("LD_PRELOAD", library.as_os_str()),
         ("STEMMA_SLOW_SYNC_MS", "60".as_ref()),
     ];
-    assert_cuts_lose_nothing(rounds(8), Role::WriteMuch, 2_000..4_000, &environment);
+    assert_cuts_lose_nothing(rounds(8), Role::WriteLarge, 2_000..4_000, &environment);
 }
 
-/// The tests above can fail: without the syncs they do.
+/// Proves that the tests above can fail: without syncs, acknowledged turns are lost.
 #[test]
 fn without_syncs_a_power_cut_loses_acknowledged_turns() {
     let dir = tempfile::tempdir().unwrap();
@@ -155,26 +158,26 @@ fn without_syncs_a_power_cut_loses_acknowledged_turns() {
         ("LD_PRELOAD", library.as_os_str()),
         ("STEMMA_NO_SYNC", "1".as_ref()),
     ];
-    let (said, disk) = match cut(dir.path(), (Role::WriteForEver, 1), 400, &environment) {
+    let (output, disk) = match cut(dir.path(), (Role::WriteUntilKilled, 1), 400, &environment) {
         Ok(cut) => cut,
         Err(why) => return println!("skipped: it needs root and loop devices: {why}"),
     };
-    assert!(!said.kept().is_empty());
+    assert!(!output.readable().is_empty());
     let store = sessions(&disk.at);
     let lost = match turns::open(&store) {
-        Ok(log) => said
-            .kept()
+        Ok(log) => output
+            .readable()
             .iter()
             .filter(|id| turns::check(&log, **id).is_err())
             .count(),
         Err(error) => {
             println!("{error}");
-            said.kept().len()
+            output.readable().len()
         }
     };
     println!(
         "{lost} of {} acknowledged turns lost without syncs",
-        said.kept().len()
+        output.readable().len()
     );
     assert!(
         lost > 0,

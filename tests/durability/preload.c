@@ -1,6 +1,6 @@
-/* Calls to the disk that fail, take long or do nothing, by the environment:
-     STEMMA_FAIL=<call>:<errno>:<first>:<count>  that call fails from its first-th time on, count times
-     STEMMA_SLOW_SYNC_MS=<time>                  fdatasync begins only after so long
+/* Makes disk calls fail, delay or do nothing, by environment variables:
+     STEMMA_FAIL=<call>:<errno>:<first>:<count>  calls number first to first+count-1 fail with errno
+     STEMMA_SLOW_SYNC_MS=<time>                  a delay before each fdatasync
      STEMMA_NO_SYNC=1                            fsync and fdatasync do nothing */
 #define _GNU_SOURCE
 #include <dlfcn.h>

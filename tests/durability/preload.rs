@@ -1,14 +1,14 @@
-//! A library loaded before all others that lets calls to the disk fail, take long or do nothing.
+//! An LD_PRELOAD library that makes disk calls fail, delay or do nothing.
 
 use std::{
     path::{Path, PathBuf},
     process::Command,
 };
 
-/// The source, in C because it takes the place of C functions.
+/// The source. It is C because it replaces functions of the C library.
 const SOURCE: &str = include_str!("preload.c");
 
-/// Builds the library in a folder, or says why that is not possible here.
+/// Builds the library in a folder. The error is the reason why that is impossible here.
 pub(super) fn build(dir: &Path) -> Result<PathBuf, String> {
     let (source, library) = (dir.join("preload.c"), dir.join("preload.so"));
     std::fs::write(&source, SOURCE).unwrap();

@@ -1,4 +1,4 @@
-/* Stops a mounted ext4 file system at once, as a power cut does: nothing more gets to its disk. */
+/* Shuts a mounted ext4 file system down at once, as a power cut does: no further write reaches its disk. */
 #include <fcntl.h>
 #include <linux/types.h>
 #include <stdio.h>

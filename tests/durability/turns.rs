@@ -1,4 +1,4 @@
-//! Turns whose content follows from their id, so that any process can tell whether they are whole.
+//! Turns with a content that follows from their id, so that any process can check them.
 
 use std::{path::Path, time::Duration};
 
@@ -31,14 +31,14 @@ pub(super) fn any_id(rng: &mut StdRng) -> SessionId {
     SessionId(rng.random())
 }
 
-/// The id of a turn whose body has some kilobytes, more often than not.
+/// Returns the id of a turn whose body usually has several kilobytes.
 pub(super) fn large_id(rng: &mut StdRng) -> SessionId {
     let mut id = any_id(rng);
     id.0[0] = 4 + id.0[0] % 60;
     id
 }
 
-/// The body of a response: mostly short, sometimes of many parts.
+/// Returns the body of a response: mostly short, sometimes of many parts.
 pub(super) fn body(id: SessionId) -> String {
     let [first, second, ..] = id.0;
     let len = match first {
@@ -58,7 +58,7 @@ fn tokens(id: SessionId) -> Vec<u32> {
     id.0.iter().map(|byte| u32::from(*byte)).collect()
 }
 
-/// Runs one turn; with a previous one as its fork.
+/// Runs one turn. With `previous`, the turn forks and continues that response.
 pub(super) async fn store(
     log: &SessionLog,
     id: SessionId,
@@ -108,7 +108,7 @@ pub(super) async fn store(
     .await
 }
 
-/// What is wrong with a response that must be there.
+/// Checks a response that must exist.
 pub(super) fn check(log: &SessionLog, id: SessionId) -> Result<(), String> {
     let all = Access::All;
     let stored = log
@@ -140,7 +140,7 @@ pub(super) fn check(log: &SessionLog, id: SessionId) -> Result<(), String> {
     }
 }
 
-/// What a verification of a closed store finds; an error if the store cannot be read to its end.
+/// Returns the findings of `verify` on a closed store.
 pub(super) fn findings(dir: &Path) -> Result<Vec<String>, LogError> {
     let options = SledOptions {
         cache_bytes: 16 << 20,

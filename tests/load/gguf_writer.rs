@@ -27,7 +27,7 @@ pub(crate) struct Tensor {
     /// Innermost dimension first, as in the file.
     pub(crate) dimensions: Vec<u64>,
     pub(crate) kind: u32,
-    /// Where it lies, if not simply behind the tensor before.
+    /// Offset of the tensor, if it does not follow the one before.
     pub(crate) offset: Option<u64>,
     pub(crate) data: Vec<u8>,
 }

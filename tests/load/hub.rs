@@ -174,7 +174,7 @@ fn the_environment_names_caches_and_the_hub() {
         ("HF_HOME", "/hf"),
         ("HF_TOKEN", "t"),
         ("XDG_CACHE_HOME", "/caches"),
-        ("STEMMA_CACHE", ""),
+        ("STEMMA_DOWNLOAD_DIR", ""),
     ]);
     let sources =
         Sources::from_environment(|name| variables.get(name).map(|value| (*value).to_owned()));
@@ -182,6 +182,7 @@ fn the_environment_names_caches_and_the_hub() {
     assert_eq!(sources.hub.endpoint.as_deref(), Some("http://127.0.0.1:9"));
     assert_eq!(sources.hub.cache, Path::new("/hf/hub"));
     assert_eq!(sources.hub.token.as_deref(), Some("t"));
-    let sources = Sources::from_environment(|name| (name == "STEMMA_CACHE").then(|| "/c".into()));
+    let sources =
+        Sources::from_environment(|name| (name == "STEMMA_DOWNLOAD_DIR").then(|| "/c".into()));
     assert_eq!(sources.cache, Path::new("/c"));
 }

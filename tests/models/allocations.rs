@@ -1,4 +1,4 @@
-//! A step of own kernels takes no memory once its buffers have grown.
+//! A step of the CPU kernels allocates no memory once its buffers have grown.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -53,15 +53,15 @@ fn decoding_takes_no_memory_after_its_first_steps() {
             ..CpuOptions::default()
         };
         let mut executor = load_cpu::<f16>("llama", &options);
-        let mut memories = [(); 3].map(|()| executor.new_kv());
+        let mut kv_caches = [(); 3].map(|()| executor.new_kv());
         let mut logits = Vec::new();
         let mut counts = Vec::new();
         for step in 0..24_u32 {
             let tokens = [step % 90 + 1];
-            let mut memories = memories.iter_mut();
+            let mut kv_caches = kv_caches.iter_mut();
             let mut slots = [(); 3].map(|()| Slot {
                 tokens: &tokens,
-                kv: memories.next().expect("a memory for each"),
+                kv: kv_caches.next().expect("a memory for each"),
                 logit_rows: 1,
             });
             let before = count();

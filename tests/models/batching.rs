@@ -13,8 +13,8 @@ use super::{
     running::{assert_close, cpu_options, feed, last_logits, load, load_cpu},
 };
 
-/// Asserts that logits are what they must be: close on MLX, whose sums depend on the shapes of
-/// products; the same bits on own kernels.
+/// Asserts equality of logits: close on MLX, whose sums depend on the shapes of products; the same
+/// bits on the CPU kernels.
 type Same = fn(&str, &[f32], &[f32]);
 
 /// Something that holds on every executor.
@@ -34,12 +34,12 @@ fn for_each(check: &impl Check) {
             let close: Same = |what, got, expected| assert_close(what, got, expected, 1e-4);
             check.check(model, &mut load(model, &options), close);
         }
-        on_own_kernels::<f16>(model, check);
-        on_own_kernels::<f32>(model, check);
+        on_cpu_kernels::<f16>(model, check);
+        on_cpu_kernels::<f32>(model, check);
     }
 }
 
-fn on_own_kernels<E: KvElement>(model: &str, check: &impl Check) {
+fn on_cpu_kernels<E: KvElement>(model: &str, check: &impl Check) {
     let equal: Same = |what, got, expected| {
         let bits = |logits: &[f32]| -> Vec<u32> { logits.iter().map(|x| x.to_bits()).collect() };
         assert_eq!(bits(got), bits(expected), "{what}");
@@ -85,17 +85,17 @@ impl Check for Batch {
             tokens(4, 9),
             tokens(5, 2),
         ];
-        let mut memories: Vec<_> = prompts.iter().map(|_| executor.new_kv()).collect();
+        let mut kv_caches: Vec<_> = prompts.iter().map(|_| executor.new_kv()).collect();
         // The first, third and fifth have a past, the third wants no logits.
         let past = [7, 0, 12, 0, 1];
-        for ((prompt, memory), past) in prompts.iter().zip(&mut memories).zip(past) {
+        for ((prompt, memory), past) in prompts.iter().zip(&mut kv_caches).zip(past) {
             if past > 0 {
                 feed(executor, memory, &prompt[..past]);
             }
         }
         let mut slots: Vec<_> = prompts
             .iter()
-            .zip(&mut memories)
+            .zip(&mut kv_caches)
             .enumerate()
             .map(|(index, (prompt, kv))| Slot {
                 tokens: &prompt[past[index]..],
@@ -114,7 +114,7 @@ impl Check for Batch {
             let alone = last_logits(executor, &prompts[index], 64);
             same(&format!("{model}, slot {index}"), row, &alone);
         }
-        let next = feed(executor, &mut memories[2], &[1]);
+        let next = feed(executor, &mut kv_caches[2], &[1]);
         let alone = last_logits(executor, &[prompts[2].as_slice(), &[1]].concat(), 64);
         same(
             &format!("{model}, after the slot without logits"),
@@ -186,15 +186,15 @@ struct Rows;
 impl Check for Rows {
     fn check<E: Executor>(&self, model: &str, executor: &mut E, same: Same) {
         let (stem, tail) = (tokens(6, 30), tokens(7, 6));
-        let mut memories = [0, 30].map(|len| {
+        let mut kv_caches = [0, 30].map(|len| {
             let mut kv = executor.new_kv();
             if len > 0 {
                 feed(executor, &mut kv, &stem);
             }
             kv
         });
-        let kept = memories[1].fork(30);
-        let [short, long] = &mut memories;
+        let kept = kv_caches[1].fork(30);
+        let [short, long] = &mut kv_caches;
         let slot = |tokens, kv, wanted| Slot {
             tokens,
             kv,
@@ -221,7 +221,7 @@ impl Check for Rows {
         assert_eq!(rows.next(), None);
 
         // What is dropped is as if it had never been run, for forks of before too.
-        let [_, mut long] = memories;
+        let [_, mut long] = kv_caches;
         long.truncate(33);
         assert_eq!(long.len(), 33);
         let other = feed(executor, &mut long, &[90, 91, 92]);

@@ -14,7 +14,7 @@ use stemma::{
 
 use super::files::{self, TinyTensors};
 
-/// What loading says on MLX, for a kind of device, or on own kernels.
+/// Returns the load error, on MLX for a kind of device, or on the CPU kernels.
 fn load_error(files: Result<ModelFiles, LoadError>, backend: Option<Backend>) -> String {
     let files = match files {
         Ok(files) => files,

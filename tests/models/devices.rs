@@ -9,9 +9,9 @@ const PROMPTS: [&str; 2] = [
     "Name three primary colours.",
 ];
 
-/// What `stemma generate` prints.
+/// Returns the output of `stemma generate`.
 fn generated(model: &str, device: &str, prompt: &str) -> String {
-    // 32-bit floats on MLX, and their equal on own kernels.
+    // 32-bit floats on MLX, and the equivalent on the CPU kernels.
     let output = Command::new(env!("CARGO_BIN_EXE_stemma"))
         .args(["generate", "--model", model, "--device", device])
         .args(["--dtype", "f32", "--temperature", "0"])

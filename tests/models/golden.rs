@@ -50,7 +50,7 @@ fn check_cpu<E: KvElement>(tolerance: f32) {
 }
 
 #[test]
-fn own_kernels_give_the_logits_of_mlx_lm() {
+fn cpu_kernels_give_the_logits_of_mlx_lm() {
     check_cpu::<f32>(1e-4);
 }
 

@@ -1,5 +1,5 @@
-//! Own kernels predict a text as well as MLX in 32 bits does. `cargo xtask bench engine` compares
-//! them over the whole text; here are a few windows of it.
+//! The CPU kernels predict a text as well as MLX in 32 bits. `cargo xtask bench engine` compares
+//! them over the whole text; this test takes a few windows.
 //!
 //! The text is the beginning of "Around the World in Eighty Days" by Jules Verne in the English
 //! translation of 1873, which is in the public domain.

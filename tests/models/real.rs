@@ -34,7 +34,7 @@ struct Golden {
     /// Logits after the prompt, by token.
     probes: BTreeMap<usize, f32>,
     largest: BTreeMap<usize, f32>,
-    /// What follows at temperature 0.
+    /// The continuation at temperature 0.
     continuation: Vec<u32>,
 }
 
@@ -93,7 +93,7 @@ fn check<E: Executor>(name: &str, mut executor: E, tolerance: f32, parts_at: Opt
     }
 }
 
-/// MLX computes the same numbers in 32 bits; own kernels have activations of 8 bits.
+/// MLX computes the same numbers in 32 bits; the CPU kernels have activations of 8 bits.
 fn on_both(name: &str, parts_at: Option<usize>) {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let Some((files, spec)) = cached(name) else {

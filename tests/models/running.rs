@@ -23,7 +23,7 @@ pub(crate) fn load(model: &str, options: &MlxOptions<'_>) -> MlxExecutor {
     MlxExecutor::load(&spec, &*files.tensors, options).expect("a loadable model")
 }
 
-/// Loads a tiny model onto own kernels.
+/// Loads a tiny model onto the CPU kernels.
 pub(crate) fn load_cpu<E: KvElement>(model: &str, options: &CpuOptions<'_>) -> CpuExecutor<E> {
     let files = files::open(model);
     let spec = model::describe(&files).expect("a supported model");
@@ -53,7 +53,7 @@ pub(crate) fn start<E: Executor + 'static>(
     engine::start(options, move || Ok(build())).expect("an engine")
 }
 
-/// A job for so many tokens, which no token ends.
+/// Returns a job for `length` tokens that ignores EOS.
 pub(crate) fn job(prompt: &[u32], length: usize, sampling: SamplingParams) -> Job {
     Job {
         prompt: prompt.to_vec(),

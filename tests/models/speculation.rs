@@ -1,4 +1,4 @@
-//! The engine: guesses at what comes next change no answer of a model.
+//! Drafts change no answer of a real model.
 
 use half::f16;
 use stemma::{
@@ -22,7 +22,7 @@ fn options(speculation: Speculation) -> EngineOptions {
     }
 }
 
-/// What a model answers, one job beside the others.
+/// Returns the answers of several concurrent jobs.
 async fn answers(engine: &EngineHandle, prompt: &[u32], length: usize) -> Vec<Vec<GeneratedToken>> {
     let answer = |(temperature, seed): (f32, u64)| {
         let sampling = SamplingParams {
@@ -49,15 +49,15 @@ async fn answers(engine: &EngineHandle, prompt: &[u32], length: usize) -> Vec<Ve
 }
 
 #[tokio::test]
-async fn guesses_change_no_answer_of_a_model() {
+async fn drafts_change_no_answer_of_a_model() {
     let prompt: Vec<u32> = (0..40).map(|n| n * 37 % 7).collect();
     for model in ["llama", "mistral", "gemma3_text", "llama-mlx-4bit"] {
         let load = move || load_cpu::<f16>(model, &CpuOptions::default());
         let plain = start(load, options(Speculation::Off));
-        let guessing = start(load, options(Speculation::Ngram));
+        let drafting = start(load, options(Speculation::Ngram));
         let expected = answers(&plain, &prompt, 60).await;
-        assert_eq!(answers(&guessing, &prompt, 60).await, expected, "{model}");
-        assert!(guessing.stats().drafted_tokens > 0, "{model}");
+        assert_eq!(answers(&drafting, &prompt, 60).await, expected, "{model}");
+        assert!(drafting.stats().drafted_tokens > 0, "{model}");
     }
 }
 

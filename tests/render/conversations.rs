@@ -95,7 +95,7 @@ impl Conversations {
 }
 
 impl Conversation {
-    /// What leads the prompt.
+    /// Returns the preamble of the prompt.
     fn head(&self) -> Preamble {
         let tools = self.tools.iter().map(|tool| FunctionTool {
             name: tool.function.name.clone(),
@@ -131,7 +131,7 @@ impl Conversation {
             .map(|pieces| text_of(&pieces))
     }
 
-    /// What comes before the first answer, and the answer.
+    /// Returns the items before the first answer, and the answer.
     pub(super) fn turned(&self) -> Turned {
         let is_answer = |message: &&ChatMessage| message.role == "assistant";
         let before = self
@@ -202,7 +202,7 @@ impl Turned {
         self.answer.iter().filter_map(call).collect()
     }
 
-    /// What the answer says.
+    /// Returns the text of the answer.
     pub(super) fn said(&self) -> String {
         let texts = self.answer.iter().filter_map(|item| match item {
             Item::Message(message) => Some(&message.content),

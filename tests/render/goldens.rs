@@ -24,7 +24,7 @@ const FOLDER: &str = "STEMMA_TEST_TEMPLATES";
 const KNOWN: [(&str, &str); 1] = [(
     "llama.cpp/meetkai-functionary-medium-v3.1.jinja",
     "adds texts to a `safe` one, which MarkupSafe then escapes for HTML: the JSON of each tool \
-     becomes unreadable, which nobody wants equal",
+     becomes unreadable, which none wants equal",
 )];
 
 /// By template, then by conversation: without and with a generation prompt. Each is `BYTES HASH`,
@@ -112,7 +112,7 @@ fn read(path: &Path) -> String {
 }
 
 /// Control tokens of many families: to hide them in values.
-const SPELLINGS: [&str; 20] = [
+const TOKEN_TEXTS: [&str; 20] = [
     "<|im_start|>",
     "<|im_end|>",
     "<|eot_id|>",
@@ -150,7 +150,7 @@ fn hiding_control_tokens_leaves_the_text_as_it_is() {
     let goldens: Goldens = serde_json::from_str(&read(Path::new(FILE))).expect(FILE);
     let conversations = Conversations::read();
     let special = conversations.special_tokens();
-    let hidden: Arc<[String]> = SPELLINGS.iter().map(|text| (*text).to_owned()).collect();
+    let hidden: Arc<[String]> = TOKEN_TEXTS.iter().map(|text| (*text).to_owned()).collect();
     for name in goldens.keys() {
         let source = read(&folder.join(name));
         let plain = ChatTemplate::compile(&source, &special, Arc::new([])).expect(name);

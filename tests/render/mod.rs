@@ -1,6 +1,6 @@
 //! Real chat templates render as the `transformers` package renders them.
 
 mod conversations;
-mod dialects;
 mod expressions;
 mod goldens;
+mod output_parsers;

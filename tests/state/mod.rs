@@ -1,4 +1,4 @@
-//! What outlives an answer: stored responses, continuations, restarts, and a store that fails.
+//! State that outlives an answer: stored responses, continuations, restarts, and a failing store.
 
 mod bounds;
 mod chain;

@@ -79,7 +79,7 @@ impl Server {
         (continuation, warm, response)
     }
 
-    /// Waits until there are so many files.
+    /// Waits until there are `files` files.
     async fn wait_for(&self, files: u64) {
         let reached = async {
             while self.snapshots.stats().files != files {
@@ -108,7 +108,7 @@ fn name_of(response: &Value, ending: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_chain_thaws_after_a_restart_and_answers_as_a_cold_one() {
+async fn a_chain_is_restored_after_a_restart_and_answers_as_a_cold_one() {
     let folder = tempfile::tempdir().expect("a folder");
     let entropy = Arc::default();
     let server = Server::start(folder.path(), &entropy).await;
@@ -126,7 +126,7 @@ async fn a_chain_thaws_after_a_restart_and_answers_as_a_cold_one() {
     let (continuation, _, _) = server.go_on(&second).await;
     assert_eq!(continuation, "warm", "it is in memory now");
     let metrics = server.app.get("/metrics").await.text().await.expect("text");
-    let line = "stemma_continuations_total{temperature=\"thawed\",reason=\"\"} 1";
+    let line = "stemma_continuations_total{state=\"thawed\",reason=\"\"} 1";
     assert!(metrics.contains(line), "{metrics}");
     for name in [
         "snapshot_bytes",
@@ -149,7 +149,7 @@ async fn a_chain_thaws_after_a_restart_and_answers_as_a_cold_one() {
 }
 
 #[tokio::test]
-async fn chat_and_explicit_history_thaw_as_well() {
+async fn chat_and_explicit_history_are_restored_as_well() {
     let folder = tempfile::tempdir().expect("a folder");
     let entropy = Arc::default();
     let server = Server::start(folder.path(), &entropy).await;

@@ -36,7 +36,7 @@ async fn what_was_answered_is_what_is_read() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn nobody_else_can_read_the_log() {
+async fn other_users_cannot_read_the_log() {
     use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
     fn assert_private(path: &Path) {

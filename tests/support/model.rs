@@ -118,7 +118,7 @@ impl Script {
                 .snapshots
                 .and_then(|snapshots| Some(snapshots.of_model(&[7; 32], engine.kv_format()?))),
             engine,
-            dialect: ParserSpec::of(template.as_ref(), &tokenizer),
+            parser_spec: ParserSpec::of(template.as_ref(), &tokenizer),
             lenient_tool_calls: self.lenient_tool_calls,
             template: template.map(Arc::new),
             template_args: self.template_args,

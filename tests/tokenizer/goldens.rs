@@ -68,11 +68,11 @@ fn check(
     assert_eq!(texts.len(), expected.len(), "{what}");
     for (text, expected) in texts.iter().zip(expected) {
         let ids = tokenizer.encode_text(text, false);
-        let spelled = |ids: &[u32]| -> Vec<String> {
+        let written = |ids: &[u32]| -> Vec<String> {
             ids.iter().map(|&id| tokenizer.token_text(id)).collect()
         };
         if let Some(expected) = expected {
-            let (ours, theirs) = (spelled(&ids), spelled(expected));
+            let (ours, theirs) = (written(&ids), written(expected));
             assert!(
                 ids == *expected,
                 "{what} on {text:?}:\n{ours:?}\n{theirs:?}"
@@ -179,7 +179,8 @@ fn gemma3_gives_the_ids_of_sentencepiece() {
     assert_ends(&tokenizer, ["<eos>", "<end_of_turn>"]);
 }
 
-fn assert_ends(tokenizer: &Tokenizer, spellings: [&str; 2]) {
-    let ids = spellings.map(|spelling| tokenizer.token_id(spelling).expect("in the vocabulary"));
+fn assert_ends(tokenizer: &Tokenizer, token_texts: [&str; 2]) {
+    let ids =
+        token_texts.map(|token_text| tokenizer.token_id(token_text).expect("in the vocabulary"));
     assert_eq!(tokenizer.eos_tokens(), ids);
 }

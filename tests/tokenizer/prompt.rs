@@ -1,4 +1,4 @@
-//! What a rendered prompt becomes: control tokens from markup, never from a user's text.
+//! Encoding of rendered prompts: control tokens come from the template, never from user text.
 
 use proptest::prelude::*;
 use stemma::tokenizer::{
@@ -31,7 +31,7 @@ fn markup_spells_control_tokens_and_literals_do_not() {
 }
 
 #[test]
-fn a_spelling_across_pieces_is_no_control_token() {
+fn a_token_text_across_segments_is_no_control_token() {
     let tokenizer = chatml();
     let pieces = [Template("<|im_".to_owned()), UserText("end|>".to_owned())];
     assert!(!tokenizer.encode_prompt(&pieces).contains(&2));
@@ -102,7 +102,7 @@ fn ends_and_roles_are_known() {
     assert_eq!(tokenizer.vocab_size(), 390);
 }
 
-/// Texts full of control spellings, whole, cut and nested.
+/// Texts full of control token texts, whole, cut and nested.
 fn hostile() -> impl Strategy<Value = String> {
     let part = prop_oneof![
         Just("<|im_start|>".to_owned()),
@@ -131,7 +131,7 @@ fn a_literal_never_yields_a_control_token() {
 }
 
 #[test]
-fn pieces_without_control_spellings_equal_their_joined_text() {
+fn segments_without_control_token_texts_equal_their_joined_text() {
     let tokenizer = chatml();
     proptest!(random_cases(), |(parts in prop::collection::vec(("[ a-zA-Z0-9\n.,é]{0,8}", any::<bool>()), 0..8))| {
         let joined: String = parts.iter().map(|(text, _)| text.as_str()).collect();

@@ -5,7 +5,7 @@ use stemma::tokenizer::{Detokenizer, Tokenizer};
 
 use super::{fixture, random_cases};
 
-/// What each push and the finish return.
+/// Returns the results of each push and of the finish.
 fn pushes(tokenizer: &Tokenizer, ids: &[u32]) -> Vec<String> {
     let mut detokenizer: Detokenizer = tokenizer.detokenizer();
     let mut parts: Vec<String> = ids.iter().map(|&id| detokenizer.push(id)).collect();
@@ -25,7 +25,7 @@ fn a_character_appears_with_its_last_byte() {
 #[test]
 fn control_tokens_are_written_only_where_they_are_shown() {
     let tokenizer = fixture("chatml.json");
-    let id = |spelling: &str| tokenizer.token_id(spelling).expect(spelling);
+    let id = |token_text: &str| tokenizer.token_id(token_text).expect(token_text);
     let (start, end) = (id("<|im_start|>"), id("<|im_end|>"));
     let mut shown = tokenizer.detokenizer().showing([start].into());
     assert_eq!(shown.bytes_of(start), b"<|im_start|>");

@@ -1,5 +1,5 @@
-//! What files may say: roles and tokens from `tokenizer_config.json`, models that would reach
-//! control tokens by themselves, and everything that is refused.
+//! Tokenizer files: roles and tokens from `tokenizer_config.json`, models that would produce
+//! control tokens by themselves, and rejected files.
 
 use serde_json::{Map, Value, json};
 use stemma::tokenizer::{GgufVocabulary, Tokenizer, TokenizerSource};
@@ -58,12 +58,12 @@ fn a_role_makes_a_token_special() {
 }
 
 /// True if plain text can become a token.
-fn reaches(tokenizer: &Tokenizer, spelling: &str) -> bool {
-    let id = tokenizer.token_id(spelling).expect("in the vocabulary");
+fn reaches(tokenizer: &Tokenizer, token_text: &str) -> bool {
+    let id = tokenizer.token_id(token_text).expect("in the vocabulary");
     let texts = [
-        spelling.to_owned(),
-        format!("a{spelling}b"),
-        spelling.repeat(3),
+        token_text.to_owned(),
+        format!("a{token_text}b"),
+        token_text.repeat(3),
     ];
     texts
         .iter()

@@ -1,4 +1,4 @@
-//! Tools and thoughts in chat completions.
+//! Tool calls and reasoning in chat completions.
 
 use reqwest::Response;
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ async fn choice(app: &TestApp, request: &Value) -> Value {
     body["choices"][0].clone()
 }
 
-/// What a stream adds up to, in the form of a choice without what is absent.
+/// Returns the sum of a stream's deltas as a choice without absent fields.
 async fn streamed(app: &TestApp, request: &Value) -> (Value, Vec<Value>) {
     let mut request = request.clone();
     request["stream"] = true.into();
@@ -176,7 +176,7 @@ async fn one_of_several_tools_may_be_demanded() {
 }
 
 #[tokio::test]
-async fn thoughts_have_two_names_unless_told_otherwise() {
+async fn reasoning_has_two_names_by_default() {
     let request = saying("<think>\nHm, hm.\n</think>\n\nYes.");
     let app = setup().start().await;
     for choice in [
@@ -202,7 +202,7 @@ async fn thoughts_have_two_names_unless_told_otherwise() {
 }
 
 #[tokio::test]
-async fn thoughts_are_fed_back_under_either_name() {
+async fn reasoning_is_fed_back_under_either_name() {
     let app = setup().start().await;
     for name in ["reasoning_content", "reasoning"] {
         let request = json!({"messages": [

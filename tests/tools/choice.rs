@@ -21,7 +21,7 @@ async fn prompt(mut request: Value) -> String {
         choice => choice,
     };
     app.created(request).await;
-    // Without anything that could be a call or a thought.
+    // Without text that could be a call or reasoning.
     let prompt = prompts.recv().expect("a prompt");
     prompt
         .replace("<|", "[")

@@ -134,7 +134,7 @@ async fn what_the_model_would_say_anyway_is_let_through() {
 }
 
 #[tokio::test]
-async fn thoughts_come_first() {
+async fn reasoning_comes_first() {
     let app = setup().start().await;
     let mut request = asking(
         "Hm, no call?\n</think>\n\nSure.",

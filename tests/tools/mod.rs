@@ -1,4 +1,5 @@
-//! Tools and thoughts through the real router: a model that says what the user tells it to say.
+//! Tool calls and reasoning through the real router: a model that says what the user tells it to
+//! say.
 
 mod calls;
 mod chat;
@@ -14,7 +15,7 @@ use stemma::engine::EngineOptions;
 
 use crate::support::{Script, Setup};
 
-/// Writes tools, calls, outputs and thoughts as the templates of Qwen and Hermes do.
+/// Renders tools, calls, outputs and reasoning as the templates of Qwen and Hermes do.
 const TEMPLATE: &str = r#"
 {%- if tools %}{{ '<|im_start|>system\n<tools>' }}
     {%- for tool in tools %}{{ '\n' }}{{ tool | tojson }}{% endfor %}
@@ -39,7 +40,7 @@ const TEMPLATE: &str = r#"
     {%- if enable_thinking %}{{ '<think>\n' }}{% endif %}
 {%- endif %}"#;
 
-/// The token that opens thoughts, in which a model that draws at random would stay.
+/// The token that opens reasoning, in which a model that samples at random would stay.
 const THINK: &str = "384";
 
 /// A call of [`weather`], as the template writes it.
@@ -60,7 +61,7 @@ fn model() -> Script {
         }
         match last.strip_prefix("Say: ") {
             Some(said) => said.to_owned(),
-            // Without anything that could be a call or a thought.
+            // Without text that could be a call or reasoning.
             None => prompt
                 .replace("<|", "[")
                 .replace("|>", "]")

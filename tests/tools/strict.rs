@@ -166,7 +166,7 @@ async fn a_grammar_that_no_expression_says_is_told_and_not_enforced() {
 }
 
 #[tokio::test]
-async fn a_grammar_that_is_none_is_refused_by_its_path() {
+async fn an_invalid_grammar_is_refused_by_its_path() {
     let app = setup().start().await;
     for (syntax, definition) in [
         ("lark", "start: missing"),

@@ -1,16 +1,16 @@
-//! Thoughts in responses, and what a template is told about thinking.
+//! Reasoning in responses, and the template arguments for it.
 
 use serde_json::{Map, Value, json};
 
 use super::{kinds, model, setup};
 use crate::support::{Script, Setup, error};
 
-const THOUGHT: &str = "Say: <think>\nHm, let me think.\n</think>\n\nYes.";
+const REASONING: &str = "Say: <think>\nHm, let me think.\n</think>\n\nYes.";
 
 #[tokio::test]
-async fn thoughts_are_an_item_before_the_message() {
+async fn reasoning_is_an_item_before_the_message() {
     let app = setup().start().await;
-    let response = app.created(json!({"input": THOUGHT})).await;
+    let response = app.created(json!({"input": REASONING})).await;
     assert_eq!(kinds(&response), ["reasoning", "message"]);
     assert_eq!(response["output_text"], "Yes.");
     let item = &response["output"][0];
@@ -23,15 +23,15 @@ async fn thoughts_are_an_item_before_the_message() {
             .and_then(Value::as_u64)
             .expect("a number")
     };
-    let thought = tokens("/usage/output_tokens_details/reasoning_tokens");
+    let reasoning = tokens("/usage/output_tokens_details/reasoning_tokens");
     let all = tokens("/usage/output_tokens");
-    assert!(thought >= 5 && thought < all, "{thought} of {all}");
+    assert!(reasoning >= 5 && reasoning < all, "{reasoning} of {all}");
 }
 
 #[tokio::test]
-async fn thoughts_stream_as_their_own_deltas_and_never_as_text() {
+async fn reasoning_streams_as_its_own_deltas_and_never_as_text() {
     let app = setup().start().await;
-    let events = app.stream(json!({"input": THOUGHT})).await.all().await;
+    let events = app.stream(json!({"input": REASONING})).await.all().await;
     let joined = |name: &str| {
         let deltas = events.iter().filter(|event| event["type"] == name);
         deltas
@@ -45,7 +45,7 @@ async fn thoughts_stream_as_their_own_deltas_and_never_as_text() {
 }
 
 #[tokio::test]
-async fn a_prompt_that_begins_the_thoughts_lets_the_answer_begin_inside_them() {
+async fn a_prompt_that_opens_reasoning_lets_the_answer_start_inside_it() {
     let app = setup().start().await;
     let request = json!({
         "input": "Say: Hm.\n</think>\n\nYes.", "reasoning": {"effort": "low"},
@@ -57,9 +57,9 @@ async fn a_prompt_that_begins_the_thoughts_lets_the_answer_begin_inside_them() {
 }
 
 #[tokio::test]
-async fn thoughts_are_continued_and_may_be_sent_back() {
+async fn reasoning_is_continued_and_may_be_resent() {
     let app = setup().start().await;
-    let first = app.created(json!({"input": THOUGHT})).await;
+    let first = app.created(json!({"input": REASONING})).await;
     let next = json!({"input": "Repeat.", "previous_response_id": first["id"]});
     let answer = app.create(next).await;
     assert_eq!(answer.headers()["x-stemma-continuation"], "warm");
@@ -71,7 +71,7 @@ async fn thoughts_are_continued_and_may_be_sent_back() {
             .is_some_and(|text| text.contains(shown))
     );
 
-    let mut input = vec![json!({"role": "user", "content": THOUGHT})];
+    let mut input = vec![json!({"role": "user", "content": REASONING})];
     input.extend(first["output"].as_array().expect("a list").iter().cloned());
     input.push(json!({"role": "user", "content": "Repeat."}));
     let explicit = app.created(json!({"input": input})).await;
@@ -137,12 +137,12 @@ async fn what_a_request_may_not_set_is_refused() {
 }
 
 #[tokio::test]
-async fn earlier_thoughts_go_where_the_server_or_the_request_says_so() {
-    let thoughts = async |server: Value, request: Value| {
+async fn earlier_reasoning_is_dropped_if_the_server_or_the_request_says_so() {
+    let reasoning = async |server: Value, request: Value| {
         let mut model = model();
         model.template_args = server.as_object().cloned().expect("an object");
         let app = Setup::of(model).start().await;
-        let first = app.created(json!({"input": THOUGHT})).await;
+        let first = app.created(json!({"input": REASONING})).await;
         let next = json!({
             "input": "Repeat.", "previous_response_id": first["id"], "chat_template_kwargs": request,
         });
@@ -155,8 +155,8 @@ async fn earlier_thoughts_go_where_the_server_or_the_request_says_so() {
         json!({"preserve_thinking": true}),
         json!({"preserve_thinking": false}),
     );
-    assert!(thoughts(json!({}), json!({})).await);
-    assert!(!thoughts(off.clone(), json!({})).await);
-    assert!(thoughts(off.clone(), on).await);
-    assert!(!thoughts(json!({}), off).await);
+    assert!(reasoning(json!({}), json!({})).await);
+    assert!(!reasoning(off.clone(), json!({})).await);
+    assert!(reasoning(off.clone(), on).await);
+    assert!(!reasoning(json!({}), off).await);
 }

@@ -148,7 +148,7 @@ impl SnapshotDir {
                     if let Err(error) = fs::rename(&from, &to)
                         && error.kind() != io::ErrorKind::NotFound
                     {
-                        tracing::warn!(%error, file = %from.display(), "a snapshot could not be renamed");
+                        tracing::warn!(%error, file = %from.display(), "snapshot rename failed");
                     }
                 }
             }
@@ -172,7 +172,7 @@ pub(super) fn remove(path: &Path) {
     if let Err(error) = fs::remove_file(path)
         && error.kind() != io::ErrorKind::NotFound
     {
-        tracing::warn!(%error, file = %path.display(), "a snapshot could not be removed");
+        tracing::warn!(%error, file = %path.display(), "snapshot removal failed");
     }
 }
 

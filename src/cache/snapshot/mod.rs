@@ -185,10 +185,7 @@ impl Snapshots {
         let models: Vec<[u8; 32]> = models.map(|model| model.model).collect();
         let files = self.handle.shared.scanned_state().index.foreign(&models);
         if files > 0 {
-            tracing::info!(
-                files,
-                "passing over snapshots of other models, types of numbers or instructions"
-            );
+            tracing::info!(files, "snapshots of other models or settings ignored");
         }
     }
 
@@ -295,7 +292,7 @@ impl Shared {
     fn complain(&self, why: &dyn fmt::Display) {
         let folder = self.folder.path().display();
         if !self.is_in_trouble.swap(true, Ordering::Relaxed) {
-            tracing::warn!(%why, %folder, "snapshots cannot be written");
+            tracing::warn!(%why, %folder, "snapshot write failed");
         }
     }
 
@@ -305,7 +302,7 @@ impl Shared {
 
     /// Drops a snapshot that turned out to be of no use, and those that build on it.
     fn discard(&self, id: SnapshotId, why: &str) {
-        tracing::warn!(snapshot = %id, why, "passing over a snapshot that cannot be used");
+        tracing::warn!(snapshot = %id, why, "snapshot ignored");
         self.counters.unusable();
         self.change(|state| state.index.discard(id));
     }

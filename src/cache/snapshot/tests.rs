@@ -109,12 +109,12 @@ impl Shelf {
 
     /// Restores a prompt and returns the number of restored tokens; all of them must be right.
     fn thawed(&self, prompt: &[TokenId], known: usize) -> usize {
-        let Some(thaw) = self.model.find(SCOPE, prompt) else {
+        let Some(restore) = self.model.find(SCOPE, prompt) else {
             return known;
         };
-        assert!(thaw.len() < prompt.len());
+        assert!(restore.len() < prompt.len());
         let width = LAYOUT.bytes_per_token();
-        let pieces = thaw.start(prompt, known, || {}).expect("a free thread");
+        let pieces = restore.start(prompt, known, || {}).expect("a free thread");
         let mut at = known;
         for piece in pieces {
             let expected = &made(prompt)[at * width..(at + piece.tokens) * width];

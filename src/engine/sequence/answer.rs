@@ -26,16 +26,16 @@ impl<K: KvCache> Sequence<K> {
         (width, context_length): (usize, usize),
         (work, context): (&mut Workspace, &mut Context<'_>),
     ) -> Outcome {
-        let guessed = std::mem::take(&mut self.trial);
-        let guessed = guessed.get(1..).unwrap_or_default();
-        if guessed.is_empty() {
+        let drafted = std::mem::take(&mut self.trial);
+        let drafted = drafted.get(1..).unwrap_or_default();
+        if drafted.is_empty() {
             let extended = self.choose(logits, context_length, (work, context));
             let chosen = usize::from(!matches!(extended, Extended::Waits));
             self.draft_on(context_length);
             return Outcome {
                 extended,
                 chosen,
-                guessed: 0,
+                drafted: 0,
             };
         }
         let known = self.tokens.len();
@@ -47,7 +47,7 @@ impl<K: KvCache> Sequence<K> {
                 (&mut *work, &mut *context),
             );
             chosen += 1;
-            let right = guessed.get(at) == self.tokens.get(known + at);
+            let right = drafted.get(at) == self.tokens.get(known + at);
             if !right || !matches!(extended, Extended::GoesOn) {
                 break;
             }
@@ -55,24 +55,24 @@ impl<K: KvCache> Sequence<K> {
         if let Some(kv) = &mut self.kv {
             kv.truncate(known + chosen - 1);
         }
-        if let Some(guesser) = &mut self.guesser {
-            guesser.record_acceptance(guessed.len(), chosen - 1, self.tokens.len());
+        if let Some(drafter) = &mut self.drafter {
+            drafter.record_acceptance(drafted.len(), chosen - 1, self.tokens.len());
         }
         self.draft_on(context_length);
         Outcome {
             extended,
             chosen,
-            guessed: guessed.len(),
+            drafted: drafted.len(),
         }
     }
 
     /// Drafts the next tokens, at most as many as the answer and the context have room for.
     fn draft_on(&mut self, context_length: usize) {
-        if let Some(guesser) = &mut self.guesser {
+        if let Some(drafter) = &mut self.drafter {
             let len = self.tokens.len();
             let end = context_length.min(self.prompt_len + self.max_new_tokens);
             let room = end.saturating_sub(len + 1).min(DRAFT_TOKENS_MAX);
-            guesser.draft(&self.tokens, room, &mut self.guess);
+            drafter.draft(&self.tokens, room, &mut self.draft);
         }
     }
 

@@ -31,10 +31,10 @@ impl<K: KvCache> Sequence<K> {
         self.share(cache);
         self.accepted = true;
         let cached_tokens = self.cached();
-        let before_thaw = self.before_thaw.unwrap_or(cached_tokens);
+        let before_restore = self.before_restore.unwrap_or(cached_tokens);
         self.events.emit(TokenEvent::Accepted {
             cached_tokens,
-            restored_tokens: cached_tokens.saturating_sub(before_thaw),
+            restored_tokens: cached_tokens.saturating_sub(before_restore),
         });
         cached_tokens
     }

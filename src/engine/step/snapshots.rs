@@ -77,9 +77,9 @@ impl<E: Executor> Engine<E> {
         let kv = kv
             .map(|(kv, _)| kv)
             .filter(|kv| kv.len() + 1 >= order.tokens().len() && kv.len() > order.start());
-        let frozen = kv.and_then(|kv| Some((kv.export(order.start()..kv.len())?, kv.len())));
-        match frozen {
-            Some((frozen, len)) => order.deliver(frozen, len),
+        let exported = kv.and_then(|kv| Some((kv.export(order.start()..kv.len())?, kv.len())));
+        match exported {
+            Some((exported, len)) => order.deliver(exported, len),
             None => order.decline(),
         }
     }
@@ -90,11 +90,11 @@ impl<E: Executor> Engine<E> {
         &mut self,
         mut submission: Submission,
     ) -> Option<Submission> {
-        let Some(thaw) = submission.job.restore.take() else {
+        let Some(restore) = submission.job.restore.take() else {
             return Some(submission);
         };
         let (scope, prompt) = (submission.job.cache_scope, &submission.job.prompt);
-        let Some(beginning) = prompt.get(..thaw.len()) else {
+        let Some(beginning) = prompt.get(..restore.len()) else {
             return Some(submission);
         };
         let (kv, lease) = match self.cache.peek(scope, beginning) {
@@ -104,29 +104,35 @@ impl<E: Executor> Engine<E> {
         let known = kv.len();
         let nanos = self.stats.nanos_per_prefilled_token;
         let compute = (nanos > 0).then(|| Duration::from_nanos(nanos));
-        if !thaw.pays(known, compute) {
+        if !restore.pays(known, compute) {
             return Some(submission);
         }
-        let same = |thawing: &&mut Restore<E::Kv>| {
-            thawing.scope == scope && thawing.tokens.starts_with(beginning)
+        let same = |restoring: &&mut Restore<E::Kv>| {
+            restoring.scope == scope && restoring.tokens.starts_with(beginning)
         };
-        if let Some(same) = self.thawing.iter_mut().find(same) {
-            submission.before_thaw = Some(known);
+        if let Some(same) = self.restoring.iter_mut().find(same) {
+            submission.before_restore = Some(known);
             same.submissions.push(submission);
             return None;
         }
         if !self.has_room(beginning.len()) {
-            tracing::info!(tokens = beginning.len(), "there is no memory to thaw into");
+            tracing::info!(
+                tokens = beginning.len(),
+                "snapshot restore skipped: KV cache full"
+            );
             return Some(submission);
         }
         let waker = self.waker.clone();
         let tokens = beginning.to_vec();
-        let Some(pieces) = thaw.start(prompt, known, move || waker.wake_by_ref()) else {
-            tracing::info!(tokens = tokens.len(), "too much is being thawed already");
+        let Some(pieces) = restore.start(prompt, known, move || waker.wake_by_ref()) else {
+            tracing::info!(
+                tokens = tokens.len(),
+                "snapshot restore skipped: restore queue full"
+            );
             return Some(submission);
         };
-        submission.before_thaw = Some(known);
-        self.thawing.push(Restore {
+        submission.before_restore = Some(known);
+        self.restoring.push(Restore {
             submissions: vec![submission],
             scope,
             tokens,
@@ -139,9 +145,9 @@ impl<E: Executor> Engine<E> {
 
     /// Tokens that the prompts being read from snapshots have or will have in memory.
     pub(super) fn restoring_tokens(&self) -> usize {
-        self.thawing
+        self.restoring
             .iter()
-            .map(|thawing| thawing.tokens.len())
+            .map(|restoring| restoring.tokens.len())
             .sum()
     }
 
@@ -158,21 +164,21 @@ impl<E: Executor> Engine<E> {
     /// youngest restores are dropped and prefilled. Returns whether anything happened.
     pub(super) fn restore(&mut self) -> bool {
         let mut happened = false;
-        while !self.thawing.is_empty() && !self.has_room(0) {
-            let youngest = self.thawing.pop();
+        while !self.restoring.is_empty() && !self.has_room(0) {
+            let youngest = self.restoring.pop();
             let submissions = youngest.into_iter().flat_map(|it| it.submissions);
             submissions.for_each(|submission| self.enter(submission));
             happened = true;
         }
         let is_alone = self.sequences.is_empty();
-        let mut thawing = std::mem::take(&mut self.thawing);
-        thawing.retain_mut(Restore::is_wanted);
-        for mut thawing in thawing {
-            match thawing.take_in(is_alone) {
-                Progress::Done => self.enter_restored(thawing),
-                Progress::GoesOn => self.thawing.push(thawing),
+        let mut restoring = std::mem::take(&mut self.restoring);
+        restoring.retain_mut(Restore::is_wanted);
+        for mut restoring in restoring {
+            match restoring.take_in(is_alone) {
+                Progress::Done => self.enter_restored(restoring),
+                Progress::GoesOn => self.restoring.push(restoring),
                 Progress::Waits => {
-                    self.thawing.push(thawing);
+                    self.restoring.push(restoring);
                     continue;
                 }
             }
@@ -181,14 +187,14 @@ impl<E: Executor> Engine<E> {
         happened
     }
 
-    fn enter_restored(&mut self, thawing: Restore<E::Kv>) {
+    fn enter_restored(&mut self, restoring: Restore<E::Kv>) {
         let Restore {
             submissions,
             scope,
             tokens,
             kv,
             ..
-        } = thawing;
+        } = restoring;
         let key = submissions.first().and_then(|first| first.job.cache_key);
         let tokens = &tokens[..kv.len()];
         // A job that continues the sequence finds it in the cache.
@@ -230,7 +236,7 @@ impl<K: KvCache> Restore<K> {
                 false => break,
             };
             if let Err(error) = taken {
-                tracing::error!(%error, "a snapshot could not be taken in");
+                tracing::error!(%error, "snapshot restore failed");
                 self.kv = self.kv.fork(0);
                 break;
             }

@@ -131,7 +131,7 @@ async fn concurrent_answers_equal_those_given_alone() {
 }
 
 #[tokio::test]
-async fn answers_survive_small_chunks_and_lost_memories() {
+async fn answers_survive_small_chunks_and_preemption() {
     let options = EngineOptions {
         running_max: 6,
         step_prefill_tokens_max: 3,
@@ -151,7 +151,7 @@ async fn answers_survive_small_chunks_and_lost_memories() {
     }
     let stats = settle(&engine, is_idle).await;
     assert!(
-        stats.evictions > 0,
+        stats.preemptions > 0,
         "the budget was to be too small: {stats:?}"
     );
 }

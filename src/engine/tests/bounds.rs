@@ -109,7 +109,7 @@ fn bounds_out_of_range_are_named() {
 async fn steps_and_memory_stay_within_their_bounds() {
     const KV_TOKENS: usize = 100;
     let (executor, steps) = recorded(echo());
-    let memories = executor.live_caches();
+    let kv_caches = executor.live_caches();
     let options = EngineOptions {
         running_max: 4,
         step_prefill_tokens_max: 10,
@@ -145,8 +145,8 @@ async fn steps_and_memory_stay_within_their_bounds() {
     }
     let stats = settle(&engine, is_idle).await;
     assert_eq!(
-        memories.load(std::sync::atomic::Ordering::SeqCst),
-        stats.cache.memories
+        kv_caches.load(std::sync::atomic::Ordering::SeqCst),
+        stats.cache.entries
     );
     assert!(stats.cache.bytes <= KV_TOKENS * 16, "{stats:?}");
 }

@@ -7,7 +7,7 @@ use super::*;
 #[tokio::test]
 async fn a_job_dropped_while_it_decodes_takes_part_in_no_further_step() {
     let (executor, release) = held_at(repeat(1000), 4);
-    let memories = executor.live_caches();
+    let kv_caches = executor.live_caches();
     let engine = engine(EngineOptions::default(), executor);
     let stream = engine.submit(job([1, 2])).expect("a place");
     settle(&engine, |stats| stats.steps == 3).await;
@@ -15,7 +15,7 @@ async fn a_job_dropped_while_it_decodes_takes_part_in_no_further_step() {
     release.send(()).expect("a held engine");
     let stats = settle(&engine, is_idle).await;
     assert_eq!(stats.steps, 4, "the step that ran and no other");
-    assert_eq!(memories.load(Ordering::SeqCst), stats.cache.memories);
+    assert_eq!(kv_caches.load(Ordering::SeqCst), stats.cache.entries);
 }
 
 #[tokio::test]
@@ -55,7 +55,7 @@ async fn a_job_dropped_while_it_waits_never_runs() {
 #[tokio::test]
 async fn two_hundred_rounds_leave_nothing_behind() {
     let executor = repeat(1000);
-    let memories = executor.live_caches();
+    let kv_caches = executor.live_caches();
     let options = EngineOptions {
         running_max: 3,
         waiting_max: 5,
@@ -75,8 +75,8 @@ async fn two_hundred_rounds_leave_nothing_behind() {
         drop(streams);
         let stats = settle(&engine, is_idle).await;
         assert_eq!(
-            memories.load(Ordering::SeqCst),
-            stats.cache.memories,
+            kv_caches.load(Ordering::SeqCst),
+            stats.cache.entries,
             "round {round}"
         );
     }
@@ -140,7 +140,7 @@ async fn a_stalled_job_gives_its_memory_to_one_that_runs() {
         (vec![50; 30], FinishReason::EosToken(END))
     );
     let stats = settle(&engine, |stats| stats.waiting == 1).await;
-    assert_eq!(stats.evictions, 1);
+    assert_eq!(stats.preemptions, 1);
 
     // One of seven events read is too little to read a prompt again for.
     next(&mut stalled).await.expect("an event");
@@ -163,7 +163,7 @@ async fn a_stalled_job_gives_its_memory_to_one_that_runs() {
 #[tokio::test]
 async fn without_handles_the_engine_ends_after_its_jobs() {
     let executor = repeat(300);
-    let memories = executor.live_caches();
+    let kv_caches = executor.live_caches();
     let engine = engine(EngineOptions::default(), executor);
     let stream = engine.submit(job([4])).expect("a place");
     drop(engine);
@@ -172,7 +172,7 @@ async fn without_handles_the_engine_ends_after_its_jobs() {
         (vec![4; 300], FinishReason::EosToken(END))
     );
     for _ in 0..2000 {
-        if Arc::strong_count(&memories) == 1 {
+        if Arc::strong_count(&kv_caches) == 1 {
             return;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;

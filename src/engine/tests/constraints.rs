@@ -130,7 +130,7 @@ async fn only_allowed_tokens_come() {
 }
 
 #[tokio::test]
-async fn one_that_is_not_ready_holds_up_nobody() {
+async fn a_stalled_sequence_delays_no_other() {
     let engine = engine(EngineOptions::default(), echo());
     let gate = Gate::default();
     let (slow, _) = gated(&gate, set([1, 2, 3, 4, END]));

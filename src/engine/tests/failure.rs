@@ -12,7 +12,7 @@ fn failed(text: &str) -> FinishReason {
 #[tokio::test]
 async fn a_step_that_fails_ends_its_jobs_and_the_engine_goes_on() {
     let (executor, release) = held_at(repeat(100).failing_at(3), 1);
-    let memories = executor.live_caches();
+    let kv_caches = executor.live_caches();
     let engine = engine(EngineOptions::default(), executor);
     let submit = |n| engine.submit(job([n])).expect("a place");
     let streams: Vec<_> = (0..4).map(submit).collect();
@@ -23,7 +23,7 @@ async fn a_step_that_fails_ends_its_jobs_and_the_engine_goes_on() {
         assert_eq!(finish, failed("step 3 fails by its script"));
     }
     settle(&engine, is_idle).await;
-    assert_eq!(memories.load(std::sync::atomic::Ordering::SeqCst), 0);
+    assert_eq!(kv_caches.load(std::sync::atomic::Ordering::SeqCst), 0);
     assert_eq!(
         read(submit(7)).await,
         (vec![7; 100], FinishReason::EosToken(END))
@@ -134,7 +134,7 @@ async fn a_shutdown_lets_jobs_end_within_its_grace() {
 #[tokio::test]
 async fn a_shutdown_cancels_what_outlasts_its_grace() {
     let executor = repeat(4000);
-    let memories = executor.live_caches();
+    let kv_caches = executor.live_caches();
     let options = EngineOptions {
         running_max: 2,
         ..EngineOptions::default()
@@ -146,7 +146,7 @@ async fn a_shutdown_cancels_what_outlasts_its_grace() {
         .collect();
     settle(&engine, |stats| stats.running == 4).await;
     engine.shutdown(Duration::from_millis(20)).await;
-    assert_eq!(Arc::strong_count(&memories), 1, "the executor is gone");
+    assert_eq!(Arc::strong_count(&kv_caches), 1, "the executor is gone");
     for (n, stream) in (0..).zip(streams) {
         let (tokens, finish) = read(stream).await;
         assert_eq!(finish, FinishReason::Cancelled);

@@ -62,7 +62,7 @@ impl KvCache for NoiseKv {
     }
 
     fn export(&self, tokens: Range<usize>) -> Option<Box<dyn KvExport>> {
-        Some(Box::new(FrozenTokens {
+        Some(Box::new(TokensExport {
             first: tokens.start,
             tokens: self.tokens()[tokens].to_vec(),
         }))
@@ -77,12 +77,12 @@ impl KvCache for NoiseKv {
 }
 
 /// Half of a token is its key, half its value.
-struct FrozenTokens {
+struct TokensExport {
     first: usize,
     tokens: Vec<TokenId>,
 }
 
-impl KvExport for FrozenTokens {
+impl KvExport for TokensExport {
     fn write(&self, tokens: Range<usize>, out: &mut Vec<u8>) {
         for token in &self.tokens[tokens.start - self.first..tokens.end - self.first] {
             out.extend((token / 8).to_le_bytes());

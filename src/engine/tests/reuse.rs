@@ -48,7 +48,7 @@ async fn a_continued_conversation_is_not_read_again() {
     assert_eq!(stats.prefilled_tokens, 12);
     assert_eq!((stats.cache.hits, stats.cache.hit_tokens), (1, 20));
     assert_eq!(
-        (stats.cache.memories, stats.cache.bytes),
+        (stats.cache.entries, stats.cache.bytes),
         (1, (20 + 2 + 22) * 16),
         "the second continues the first"
     );
@@ -128,7 +128,7 @@ async fn a_job_that_was_dropped_leaves_what_was_read() {
 #[tokio::test]
 async fn a_step_that_fails_leaves_nothing_to_reuse() {
     let executor = repeat(3).failing_at(5);
-    let memories = executor.live_caches();
+    let kv_caches = executor.live_caches();
     let engine = engine(EngineOptions::default(), executor);
     assert_eq!(submit_and_read(&engine, job(0..9)).await.0, 0);
     // The fifth step is the first that extends what the first job left.
@@ -137,7 +137,7 @@ async fn a_step_that_fails_leaves_nothing_to_reuse() {
     assert!(matches!(read_on(stream).await.1, FinishReason::Failed(_)));
     // Counted once the step is over.
     settle(&engine, |stats| stats.steps == 5).await;
-    assert_eq!(memories.load(Ordering::SeqCst), 0);
+    assert_eq!(kv_caches.load(Ordering::SeqCst), 0);
     assert_eq!(submit_and_read(&engine, job(0..20)).await, (0, vec![0; 3]));
 }
 
@@ -160,7 +160,7 @@ async fn a_step_that_fails_takes_the_prefix_of_one_that_waits() {
 }
 
 #[tokio::test]
-async fn running_jobs_come_before_memories() {
+async fn running_jobs_come_before_cache_entries() {
     let options = EngineOptions {
         kv_bytes_max: 100 * 16,
         ..EngineOptions::default()
@@ -171,12 +171,12 @@ async fn running_jobs_come_before_memories() {
     }
     let stats = settle(&engine, is_idle).await;
     // Each left 40 tokens; three are more than the budget.
-    assert_eq!((stats.cache.memories, stats.cache.evictions), (2, 1));
+    assert_eq!((stats.cache.entries, stats.cache.evictions), (2, 1));
     let (cached, answer) = submit_and_read(&engine, job(300..385)).await;
     assert_eq!((cached, answer), (0, vec![300; 10]));
     let stats = settle(&engine, is_idle).await;
-    assert_eq!((stats.cache.memories, stats.cache.evictions), (1, 3));
-    assert_eq!(stats.evictions, 0);
+    assert_eq!((stats.cache.entries, stats.cache.evictions), (1, 3));
+    assert_eq!(stats.preemptions, 0);
 }
 
 #[tokio::test]
@@ -207,14 +207,14 @@ async fn a_memory_that_grew_too_large_in_place_is_counted_and_let_go() {
     };
     submit_and_read(&engine, short).await;
     let stats = settle(&engine, is_idle).await;
-    assert_eq!((stats.cache.memories, stats.cache.bytes), (1, 20));
+    assert_eq!((stats.cache.entries, stats.cache.bytes), (1, 20));
     let long = Job {
         max_new_tokens: 1,
         ..job(0..50)
     };
     assert_eq!(submit_and_read(&engine, long).await.0, 20);
     let stats = settle(&engine, |stats| stats.cache.evictions > 0).await;
-    assert_eq!((stats.cache.memories, stats.cache.bytes), (0, 0));
+    assert_eq!((stats.cache.entries, stats.cache.bytes), (0, 0));
 }
 
 #[tokio::test]
@@ -237,7 +237,7 @@ async fn a_prefix_gives_way_when_running_jobs_need_all_memory() {
     assert_eq!(read(running).await.0, [100; 30]);
     assert_eq!(read_on(waiting).await.0, [0; 30]);
     let stats = settle(&engine, is_idle).await;
-    assert_eq!((stats.evictions, stats.cache.evictions), (1, 2));
+    assert_eq!((stats.preemptions, stats.cache.evictions), (1, 2));
     assert_eq!(stats.prefilled_tokens, 20 + 30 + 21);
 }
 
@@ -346,7 +346,7 @@ async fn reuse_never_changes_an_answer() {
         let stats = history(seed).await;
         sums.0 += stats.cache.hits;
         sums.1 += stats.cache.evictions;
-        sums.2 += stats.evictions;
+        sums.2 += stats.preemptions;
     }
     assert!(
         sums.0 > 100 && sums.1 > 50 && sums.2 > 0,

@@ -19,7 +19,7 @@ struct Simulated {
     cached: usize,
     held: usize,
     unread: usize,
-    guessed: usize,
+    drafted: usize,
 }
 
 impl Simulated {
@@ -31,7 +31,7 @@ impl Simulated {
             held: self.held,
             ready: CHANNEL - self.unread >= room,
             awaited: None,
-            guessed: self.guessed,
+            drafted: self.drafted,
         }
     }
 
@@ -67,7 +67,7 @@ fn check_plan(
             Action::Run(tokens) => {
                 let pending = view.tokens - view.cached;
                 let most = if pending == 1 {
-                    1 + view.guessed
+                    1 + view.drafted
                 } else {
                     pending
                 };
@@ -133,7 +133,7 @@ fn simulated() -> impl Strategy<Value = Simulated> {
         0usize..8,
     )
         .prop_map(
-            |(arrives_at, prompt, answer, pace, known, guessed)| Simulated {
+            |(arrives_at, prompt, answer, pace, known, drafted)| Simulated {
                 arrives_at,
                 prompt,
                 answer,
@@ -143,7 +143,7 @@ fn simulated() -> impl Strategy<Value = Simulated> {
                 // Some prompts begin in the cache.
                 cached: known.min(prompt - 1),
                 held: 0,
-                guessed,
+                drafted,
             },
         )
 }

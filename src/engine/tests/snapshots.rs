@@ -45,7 +45,7 @@ impl Warm {
     }
 
     /// The same job with what there is of its prompt.
-    fn thawing(&self, job: Job) -> Job {
+    fn restoring(&self, job: Job) -> Job {
         Job {
             restore: self.model.find(job.cache_scope, &job.prompt),
             ..job
@@ -54,13 +54,13 @@ impl Warm {
 
     /// Returns the cached tokens, the restored ones among them, and the answer.
     async fn ask(&self, job: Job) -> (usize, usize, Vec<TokenId>) {
-        let mut stream = self.engine.submit(self.thawing(job)).expect("a place");
+        let mut stream = self.engine.submit(self.restoring(job)).expect("a place");
         let (cached, thawed) = warmth(&mut stream).await;
         (cached, thawed, read_on(stream).await.0)
     }
 
     /// Has the snapshot of a sequence that has ended written.
-    fn freeze(&self, id: u128, scope: CacheScope, tokens: Vec<TokenId>) {
+    fn save(&self, id: u128, scope: CacheScope, tokens: Vec<TokenId>) {
         let announced = self
             .model
             .announce(SnapshotId(id), scope, Retention::WithResponse);
@@ -80,7 +80,7 @@ impl Warm {
 async fn leave(folder: &Path, tokens: Vec<TokenId>) {
     let before = Warm::over(folder, repeat(1));
     before.ask(job(0..300)).await;
-    before.freeze(1, CacheScope::default(), tokens);
+    before.save(1, CacheScope::default(), tokens);
     before.close().await;
 }
 
@@ -101,7 +101,7 @@ async fn a_conversation_goes_on_after_a_restart() {
     let (cached, thawed, answer) = before.ask(job(0..100)).await;
     assert_eq!((cached, thawed), (0, 0));
     let said: Vec<TokenId> = (0..100).chain(answer).collect();
-    before.freeze(1, CacheScope::default(), said.clone());
+    before.save(1, CacheScope::default(), said.clone());
     before.close().await;
 
     let (executor, steps) = recorded(echo());
@@ -149,15 +149,15 @@ async fn a_reader_that_goes_frees_its_place_and_the_engine_stops_in_order() {
     let folder = tempfile::tempdir().expect("a folder");
     leave(folder.path(), (0..300).collect()).await;
     let executor = repeat(1);
-    let memories = executor.live_caches();
+    let kv_caches = executor.live_caches();
     let after = Warm::over(folder.path(), executor);
     for _ in 0..50 {
-        let job = after.thawing(job((0..300).chain([1])));
+        let job = after.restoring(job((0..300).chain([1])));
         assert!(job.restore.is_some());
         drop(after.engine.submit(job).expect("a place"));
     }
     settle(&after.engine, is_idle).await;
-    let thawed = after.thawing(job((0..300).chain([2])));
+    let thawed = after.restoring(job((0..300).chain([2])));
     let mut stream = after.engine.submit(thawed).expect("a place");
     let engine = after.engine.clone();
     after.close().await;
@@ -167,7 +167,7 @@ async fn a_reader_that_goes_frees_its_place_and_the_engine_stops_in_order() {
         last = Some(event);
     }
     assert!(matches!(last, Some(TokenEvent::Finished(_))), "{last:?}");
-    assert_eq!(memories.load(Ordering::SeqCst), 0);
+    assert_eq!(kv_caches.load(Ordering::SeqCst), 0);
 }
 
 #[tokio::test]
@@ -179,7 +179,7 @@ async fn a_memory_that_has_gone_has_no_snapshot() {
     };
     let warm = Warm::new(folder.path(), engine(options, repeat(1)), 1 << 30);
     warm.ask(job(0..300)).await;
-    warm.freeze(1, CacheScope::default(), (0..300).collect());
+    warm.save(1, CacheScope::default(), (0..300).collect());
     let all = warm.all.clone();
     warm.close().await;
     assert_eq!(
@@ -214,7 +214,7 @@ async fn history(seed: u64) -> u64 {
             let mut running = HashMap::new();
             for n in 0..1 + draws.below(6) {
                 let job = drawn(&mut draws, &known);
-                let stream = warm.engine.submit(warm.thawing(copy_of(&job)));
+                let stream = warm.engine.submit(warm.restoring(copy_of(&job)));
                 let stream = stream.expect("a place");
                 if draws.below(6) == 0 {
                     continue;
@@ -229,7 +229,7 @@ async fn history(seed: u64) -> u64 {
                 let place = format!("seed {seed}, start {start}, round {round}, job {n}");
                 assert_eq!((tokens, finish), expected, "{place}");
                 id += 1;
-                warm.freeze(id, scope, said.clone());
+                warm.save(id, scope, said.clone());
                 known.push(said);
             }
             if draws.below(3) == 0 {
@@ -294,7 +294,7 @@ async fn those_who_go_on_from_one_prefix_read_it_once() {
     })
     .await;
     let submit = |n| {
-        let job = after.thawing(job((0..300).chain([n])));
+        let job = after.restoring(job((0..300).chain([n])));
         after.engine.submit(job).expect("a place")
     };
     let mut streams: Vec<TokenStream> = (0..20).map(submit).collect();

@@ -6,7 +6,7 @@ use super::{
     *,
 };
 
-fn guessing() -> EngineOptions {
+fn drafting() -> EngineOptions {
     EngineOptions {
         speculation: Speculation::Ngram,
         ..EngineOptions::default()
@@ -22,7 +22,7 @@ fn copying() -> ScriptedExecutor {
 async fn what_copies_its_prompt_takes_few_steps() {
     let prompt: Vec<TokenId> = (0..200).collect();
     let mut steps = Vec::new();
-    for options in [EngineOptions::default(), guessing()] {
+    for options in [EngineOptions::default(), drafting()] {
         let options = EngineOptions {
             events_buffered_max: 1000,
             ..options
@@ -45,10 +45,10 @@ async fn what_copies_its_prompt_takes_few_steps() {
 }
 
 #[tokio::test]
-async fn answers_end_where_they_would_without_guesses() {
+async fn answers_end_where_they_would_without_drafts() {
     let prompt: Vec<TokenId> = (0..40).chain(0..40).collect();
     for max in [1, 2, 5, 13, 14, 15, 40, 80] {
-        let engine = engine(guessing(), copying());
+        let engine = engine(drafting(), copying());
         let job = Job {
             max_new_tokens: max,
             ..job(prompt.clone())
@@ -59,7 +59,7 @@ async fn answers_end_where_they_would_without_guesses() {
     }
     for context in [81, 82, 90, 95, 120, 159, 160, 161] {
         let executor = copying().context_length(context);
-        let engine = engine(guessing(), executor);
+        let engine = engine(drafting(), executor);
         let stream = engine.submit(job(prompt.clone())).expect("a place");
         let room = context - 80;
         let expected = match prompt.get(..room) {
@@ -75,7 +75,7 @@ async fn a_reader_that_does_not_keep_up_loses_nothing() {
     for buffered in [3, 4, 5, 9] {
         let options = EngineOptions {
             events_buffered_max: buffered,
-            ..guessing()
+            ..drafting()
         };
         let engine = engine(options, copying());
         let prompt: Vec<TokenId> = (0..60).collect();
@@ -120,7 +120,7 @@ async fn history(seed: u64) -> EngineStats {
         kv_bytes_max: 200 + draws.below(300) as usize,
         cache_bytes_max: draws.below(300) as usize,
         events_buffered_max: 3 + draws.below(20) as usize,
-        ..guessing()
+        ..drafting()
     };
     let engine = start(options, || Ok(NoiseExecutor)).expect("a model");
     for round in 0..5 {
@@ -138,7 +138,7 @@ async fn history(seed: u64) -> EngineStats {
 }
 
 #[tokio::test]
-async fn guesses_never_change_an_answer() {
+async fn drafts_never_change_an_answer() {
     let mut sums = (0, 0, 0);
     let saw_all = |(right, wrong, evictions)| right > 500 && wrong > 500 && evictions > 0;
     // On a busy machine one job may end before the next comes, and memory suffices.
@@ -149,7 +149,7 @@ async fn guesses_never_change_an_answer() {
         let stats = history(seed).await;
         sums.0 += stats.accepted_tokens;
         sums.1 += stats.drafted_tokens - stats.accepted_tokens;
-        sums.2 += stats.evictions;
+        sums.2 += stats.preemptions;
     }
     assert!(
         saw_all(sums),
@@ -158,9 +158,9 @@ async fn guesses_never_change_an_answer() {
 }
 
 #[tokio::test]
-async fn log_probabilities_are_those_without_guesses() {
+async fn log_probabilities_are_those_without_drafts() {
     let mut answers = Vec::new();
-    for options in [EngineOptions::default(), guessing()] {
+    for options in [EngineOptions::default(), drafting()] {
         let engine = start(options, || Ok(NoiseExecutor)).expect("a model");
         let mut events = Vec::new();
         for seed in 0..6 {

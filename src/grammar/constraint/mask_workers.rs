@@ -54,7 +54,7 @@ fn start() -> Option<SyncSender<Task>> {
         let thread = Builder::new().name("grammar".to_owned());
         match thread.spawn(move || work(&receiver)) {
             Ok(_) => started += 1,
-            Err(error) => tracing::warn!(%error, "a thread for grammars cannot be started"),
+            Err(error) => tracing::warn!(%error, "mask worker start failed"),
         }
     }
     (started > 0).then_some(sender)

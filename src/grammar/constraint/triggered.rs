@@ -49,7 +49,7 @@ pub(crate) struct TriggeredConstraint {
     places: Vec<CompiledTrigger>,
     thinking: Option<(String, String)>,
     means: GrammarContext,
-    spellings: Arc<TokenIndex>,
+    token_texts: Arc<TokenIndex>,
     state: State,
 }
 
@@ -57,7 +57,7 @@ enum State {
     /// The end of the text so far, and the token mask; `None` admits all tokens.
     Text(TextTail, Option<TokenBitmask>),
     /// The end of the reasoning so far.
-    Thoughts(String),
+    Reasoning(String),
     Call(Box<GrammarConstraint>),
 }
 
@@ -73,14 +73,14 @@ impl TriggeredConstraint {
         places: Vec<CompiledTrigger>,
         watch: &StructuralTags,
         means: GrammarContext,
-        spellings: Arc<TokenIndex>,
+        token_texts: Arc<TokenIndex>,
     ) -> Self {
         let mut watching = Self {
             places,
             thinking: watch.reasoning_markers.clone(),
             means,
-            spellings,
-            state: State::Thoughts(String::new()),
+            token_texts,
+            state: State::Reasoning(String::new()),
         };
         if !watch.in_reasoning {
             watching.state = watching.text(String::new(), true);
@@ -105,7 +105,7 @@ impl TriggeredConstraint {
         if let Some((open, _)) = &self.thinking
             && let Some(at) = said.end.find(open.as_str())
         {
-            return State::Thoughts(said.end.split_off(at + open.len()));
+            return State::Reasoning(said.end.split_off(at + open.len()));
         }
         let may_begin =
             |place: &CompiledTrigger| place.at_start && place.marker.starts_with(&said.end);
@@ -125,7 +125,7 @@ impl TriggeredConstraint {
         let mut beyond = Vec::new();
         for place in &self.places {
             let marker = place.marker.as_str();
-            let mut ban = |begun: usize| beyond.extend(self.spellings.beyond(&marker[begun..]));
+            let mut ban = |begun: usize| beyond.extend(self.token_texts.beyond(&marker[begun..]));
             match place.at_start {
                 true if said.is_whole && marker.starts_with(&said.end) => ban(said.end.len()),
                 true => {}
@@ -158,7 +158,7 @@ impl TriggeredConstraint {
         match &self.state {
             State::Call(_) => None,
             State::Text(before, _) => Some(self.text(said, before.is_whole)),
-            State::Thoughts(_) => {
+            State::Reasoning(_) => {
                 let close = self
                     .thinking
                     .as_ref()
@@ -167,7 +167,7 @@ impl TriggeredConstraint {
                     Some(at) => self.text(said.split_off(at + close.len()), true),
                     None => {
                         keep_end(&mut said, close.len());
-                        State::Thoughts(said)
+                        State::Reasoning(said)
                     }
                 })
             }
@@ -195,7 +195,7 @@ impl Constraint for TriggeredConstraint {
         }
         Poll::Ready(match &self.state {
             State::Text(_, Some(allowed)) => Ok(TokenMask::Only(allowed)),
-            State::Text(_, None) | State::Thoughts(_) => Ok(TokenMask::All),
+            State::Text(_, None) | State::Reasoning(_) => Ok(TokenMask::All),
             State::Call(call) => call.allowed(),
         })
     }
@@ -209,7 +209,7 @@ impl Constraint for TriggeredConstraint {
         let state = match &mut self.state {
             State::Call(call) => return call.poll_accept(token, left, context),
             State::Text(said, _) => std::mem::take(&mut said.end),
-            State::Thoughts(end) => std::mem::take(end),
+            State::Reasoning(end) => std::mem::take(end),
         };
         if let Some(state) = self.behind(&state, token) {
             self.state = state;

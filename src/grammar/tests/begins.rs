@@ -45,7 +45,7 @@ fn control_tokens_are_no_text() {
 }
 
 #[test]
-fn thoughts_are_free_and_the_answer_is_not() {
+fn reasoning_is_free_and_the_answer_is_not() {
     let grammars = grammars();
     let after = |open: Option<&str>| {
         integers(StartAt::AfterReasoning {
@@ -76,7 +76,7 @@ fn thoughts_are_free_and_the_answer_is_not() {
 }
 
 #[test]
-fn thoughts_do_not_end_the_answer() {
+fn reasoning_does_not_end_the_answer() {
     let grammars = grammars();
     let spec = integers(StartAt::AfterReasoning {
         open: None,

@@ -238,7 +238,7 @@ fn what_is_forced_is_read_as_calls() {
 }
 
 #[test]
-fn calls_come_behind_a_message_of_thoughts() {
+fn calls_come_after_a_reasoning_message() {
     let grammars = grammars();
     let (source, _, [f, _], ..) = FAMILIES[0];
     let spec = GrammarSpec {
@@ -249,8 +249,8 @@ fn calls_come_behind_a_message_of_thoughts() {
         },
         ..spec(&wrapper(source), Some(1))
     };
-    for thoughts in ["", "f?", "Call\n\nf or g: {\"a\": 2}."] {
-        let answer = format!("<|im_start|>analysis{thoughts}<|im_end|>assistant{f}");
+    for reasoning in ["", "f?", "Call\n\nf or g: {\"a\": 2}."] {
+        let answer = format!("<|im_start|>analysis{reasoning}<|im_end|>assistant{f}");
         assert_eq!(
             verdict(&grammars, &spec, &answer),
             Verdict::Whole,
@@ -284,7 +284,7 @@ fn there_are_as_many_calls_as_may_be() {
 }
 
 #[test]
-fn calls_come_behind_thoughts() {
+fn calls_come_after_reasoning() {
     let grammars = grammars();
     for (source, before, [f, _], _, after) in FAMILIES {
         let spec = GrammarSpec {

@@ -82,17 +82,17 @@ fn calls_are_kept_to_their_schemas_wherever_they_begin() {
 }
 
 #[test]
-fn nothing_begins_within_thoughts() {
+fn no_trigger_counts_inside_reasoning() {
     let (grammars, watch) = (grammars(), hermes());
     let wrong = wrong(F);
-    for thought in [
+    for reasoning in [
         format!("<think>\n{wrong} no.</think>\n\n{F}"),
         format!("Hm <think>{wrong}"),
     ] {
         assert_eq!(
-            verdict(&grammars, &watch, &thought),
+            verdict(&grammars, &watch, &reasoning),
             Verdict::Whole,
-            "{thought}"
+            "{reasoning}"
         );
     }
     is_stopped(&grammars, &watch, &format!("<think>Hm.</think>\n{wrong}"));
@@ -100,8 +100,8 @@ fn nothing_begins_within_thoughts() {
         in_reasoning: true,
         ..watch
     };
-    let thought = format!("{wrong} no.</think>\n\n{F}");
-    assert_eq!(verdict(&grammars, &inside, &thought), Verdict::Whole);
+    let reasoning = format!("{wrong} no.</think>\n\n{F}");
+    assert_eq!(verdict(&grammars, &inside, &reasoning), Verdict::Whole);
     is_stopped(&grammars, &inside, &format!("Hm.</think>{wrong}"));
 }
 

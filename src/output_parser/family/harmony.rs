@@ -65,7 +65,7 @@ enum State {
     /// Before a message.
     Header,
     Body {
-        is_thought: bool,
+        is_reasoning: bool,
     },
     Call(Call),
 }
@@ -91,8 +91,8 @@ impl Harmony {
     fn step(&mut self, pieces: &mut Vec<OutputDelta>) -> bool {
         match &mut self.state {
             State::Header => self.header(),
-            State::Body { is_thought } => {
-                let piece = match is_thought {
+            State::Body { is_reasoning } => {
+                let piece = match is_reasoning {
                     true => OutputDelta::Reasoning,
                     false => OutputDelta::Text,
                 };
@@ -108,7 +108,9 @@ impl Harmony {
         let beginnings = [START, CHANNEL, " to=", "assistant"];
         let beginnings =
             beginnings.map(|beginning| begins(rest.trim_start_matches('\n'), beginning));
-        let text = State::Body { is_thought: false };
+        let text = State::Body {
+            is_reasoning: false,
+        };
         if !beginnings.contains(&Begins::Yes) {
             if beginnings.contains(&Begins::Maybe) {
                 return false;
@@ -135,7 +137,7 @@ impl Harmony {
                     None => {
                         self.held.settle();
                         State::Body {
-                            is_thought: header.is_thought,
+                            is_reasoning: header.is_reasoning,
                         }
                     }
                 };
@@ -191,7 +193,9 @@ impl Harmony {
                 }
                 Found::No { certain: 0 } => return false,
                 _ if !self.held.rest().starts_with('{') => {
-                    self.state = State::Body { is_thought: false };
+                    self.state = State::Body {
+                        is_reasoning: false,
+                    };
                     return true;
                 }
                 _ => {}
@@ -214,7 +218,9 @@ impl Harmony {
             pieces.push(OutputDelta::End);
         }
         if progress != Progress::Inside {
-            self.state = State::Body { is_thought: false };
+            self.state = State::Body {
+                is_reasoning: false,
+            };
         }
         progress != Progress::Inside
     }
@@ -230,7 +236,7 @@ impl OutputParser for Harmony {
     }
 
     fn finish(&mut self, pieces: &mut Vec<OutputDelta>) {
-        let is_thought = matches!(self.state, State::Body { is_thought: true });
+        let is_reasoning = matches!(self.state, State::Body { is_reasoning: true });
         let rest = self.held.give_all_back();
         let is_markup = match self.state {
             State::Header => rest.trim_start().starts_with("<|"),
@@ -238,7 +244,7 @@ impl OutputParser for Harmony {
             State::Call(_) => false,
         };
         if !rest.is_empty() && !is_markup {
-            pieces.push(match is_thought {
+            pieces.push(match is_reasoning {
                 true => OutputDelta::Reasoning(rest),
                 false => OutputDelta::Text(rest),
             });
@@ -246,7 +252,7 @@ impl OutputParser for Harmony {
     }
 
     fn in_reasoning(&self) -> bool {
-        matches!(self.state, State::Body { is_thought: true })
+        matches!(self.state, State::Body { is_reasoning: true })
     }
 }
 
@@ -255,7 +261,7 @@ struct Header {
     /// The function that it calls, if it is to one.
     recipient: Option<String>,
     has_recipient: bool,
-    is_thought: bool,
+    is_reasoning: bool,
 }
 
 impl Header {
@@ -269,7 +275,7 @@ impl Header {
         Self {
             recipient: function.map(str::to_owned),
             has_recipient: recipient.is_some_and(|name| name != "assistant" && name != "user"),
-            is_thought: channel.trim_start().starts_with("analysis"),
+            is_reasoning: channel.trim_start().starts_with("analysis"),
         }
     }
 }

@@ -19,7 +19,7 @@ pub(crate) enum Found {
 
 /// Looks for the first of several markers, none of which is the beginning of another.
 pub(crate) fn first_of(text: &str, markers: &[&str]) -> Found {
-    let found = |(marker, spelling): (usize, &&str)| Some((text.find(spelling)?, marker));
+    let found = |(marker, token_text): (usize, &&str)| Some((text.find(token_text)?, marker));
     match markers.iter().enumerate().filter_map(found).min() {
         Some((start, marker)) => Found::At { marker, start },
         None => Found::No {

@@ -41,20 +41,20 @@ pub(super) fn constraint(
 
 /// Returns where the grammar starts: after the model's reasoning, if it has any.
 pub(super) fn start(model: &ServedModel, turn: &Turn, prompt: &[TokenId]) -> StartAt {
-    if model.dialect.family == Some(Family::Harmony) {
+    if model.parser_spec.family == Some(Family::Harmony) {
         return StartAt::AfterReasoning {
             open: None,
             close: HARMONY_ANSWER.to_owned(),
         };
     }
     let end = prompt_end(model, prompt);
-    match model.dialect.thinking {
+    match model.parser_spec.thinking {
         None => StartAt::Immediately,
         // Raw text without a template, or reasoning that the prompt has closed.
         Some(_) if turn.raw.is_some() => StartAt::Immediately,
         Some(thinking) if end.trim_end().ends_with(thinking.close) => StartAt::Immediately,
         Some(thinking) => StartAt::AfterReasoning {
-            open: match model.dialect.opens_reasoning(&end) {
+            open: match model.parser_spec.opens_reasoning(&end) {
                 true => None,
                 false => Some(thinking.open.to_owned()),
             },

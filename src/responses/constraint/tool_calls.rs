@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Opens a Harmony model's reasoning.
-const HARMONY_THOUGHTS: &str = "<|channel|>analysis<|message|>";
+const HARMONY_REASONING: &str = "<|channel|>analysis<|message|>";
 
 /// Ends them, and begins the next message.
 const HARMONY_NEXT: &str = "<|end|><|start|>assistant";
@@ -79,7 +79,7 @@ impl Rules<'_> {
                 Ok(()) => {}
                 Err(error) if tool.is_binding => return Err(tool.refusal(error)),
                 Err(reason) => {
-                    tracing::info!(tool = tool.name, %reason, "arguments are not kept to their schema");
+                    tracing::info!(tool = tool.name, %reason, "tool schema not enforced");
                     tool.loosen();
                 }
             }
@@ -88,7 +88,7 @@ impl Rules<'_> {
             return Ok(Some(constraint));
         }
         // Each for itself can be enforced, all together cannot.
-        tracing::info!("arguments are not kept to their schemas: they take too much");
+        tracing::info!("tool schemas not enforced: too expensive");
         tools.iter_mut().for_each(ToolConstraint::loosen);
         match attempt(&tools)? {
             None if tools.iter().any(|tool| tool.is_binding) => Err(too_much().into()),
@@ -110,13 +110,13 @@ impl Rules<'_> {
         if begins.is_empty() {
             return Ok(None);
         }
-        let dialect = &self.model.dialect;
+        let parser_spec = &self.model.parser_spec;
         let watch = StructuralTags {
             triggers: begins,
-            reasoning_markers: dialect
+            reasoning_markers: parser_spec
                 .thinking
                 .map(|thinking| (thinking.open.to_owned(), thinking.close.to_owned())),
-            in_reasoning: dialect.opens_reasoning(&prompt_end(self.model, self.prompt)),
+            in_reasoning: parser_spec.opens_reasoning(&prompt_end(self.model, self.prompt)),
         };
         match or_unsupported(self.model.grammars.watching(&watch))? {
             None => Err(too_much().into()),
@@ -126,9 +126,9 @@ impl Rules<'_> {
 
     /// Returns the triggers of calls, in the model's format.
     fn begins(&self, tools: &[ToolConstraint]) -> Vec<Trigger> {
-        let dialect = &self.model.dialect;
+        let parser_spec = &self.model.parser_spec;
         let mut begins = Vec::new();
-        match (dialect.wrapper, dialect.marker()) {
+        match (parser_spec.wrapper, parser_spec.marker()) {
             (None, _) => {}
             (Some(wrapper), Some(marker)) => {
                 // Without an end to them, one call after the other begins with the marker.
@@ -143,7 +143,7 @@ impl Rules<'_> {
                     calls: calls.behind(marker),
                 });
             }
-            (Some(wrapper), None) => begins.extend(bare(&wrapper, tools, &dialect.openings())),
+            (Some(wrapper), None) => begins.extend(bare(&wrapper, tools, &parser_spec.openings())),
         }
         if self.is_lenient() {
             begins.extend(bare(&CallTemplate::LISTED, tools, &LENIENT_OPENINGS));
@@ -153,9 +153,9 @@ impl Rules<'_> {
 
     /// Returns where forced calls start.
     fn start(&self) -> StartAt {
-        match self.model.dialect.family {
+        match self.model.parser_spec.family {
             Some(Family::Harmony) => StartAt::AfterMessage {
-                open: HARMONY_THOUGHTS.to_owned(),
+                open: HARMONY_REASONING.to_owned(),
                 close: HARMONY_NEXT.to_owned(),
             },
             _ => constraint::start(self.model, self.turn, self.prompt),
@@ -165,8 +165,8 @@ impl Rules<'_> {
     /// Returns the call template for forced calls, and the most calls; `None` if the format cannot
     /// be forced.
     fn wrapper(&self) -> Option<(CallTemplate, Option<u64>)> {
-        let own = self.model.dialect.wrapper;
-        let own = own.map(|wrapper| match self.model.dialect.family {
+        let own = self.model.parser_spec.wrapper;
+        let own = own.map(|wrapper| match self.model.parser_spec.family {
             // A call ends the answer.
             Some(Family::Harmony) => (wrapper, Some(1)),
             _ => (wrapper, self.most()),
@@ -176,7 +176,7 @@ impl Rules<'_> {
     }
 
     fn is_lenient(&self) -> bool {
-        self.model.lenient_tool_calls && self.model.dialect.family != Some(Family::Harmony)
+        self.model.lenient_tool_calls && self.model.parser_spec.family != Some(Family::Harmony)
     }
 
     /// Most calls of the answer, if there is a most. A tool that is named is called once, as OpenAI has
@@ -225,7 +225,7 @@ fn or_unsupported(
     match constraint {
         Ok(constraint) => Ok(Some(constraint)),
         Err(GrammarError::Unsupported { reason, .. }) => {
-            tracing::debug!(reason, "calls cannot be kept to a grammar");
+            tracing::debug!(reason, "call grammar not enforced");
             Ok(None)
         }
         Err(GrammarError::Broken(reason)) => Err(CreateError::Broken(reason)),

@@ -102,6 +102,14 @@ impl Continuation {
             Self::Rebuilt(_) => ContinuationState::Rebuilt,
         }
     }
+
+    /// Returns the reason for a rebuild; `None` if the turn forks.
+    pub(super) fn rebuild_reason(self) -> Option<RebuildReason> {
+        match self {
+            Self::Forked(_) => None,
+            Self::Rebuilt(reason) => Some(reason),
+        }
+    }
 }
 
 /// Counts of continuations by state since the start.

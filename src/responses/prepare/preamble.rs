@@ -41,7 +41,7 @@ pub(crate) fn head(model: &ServedModel, turn: &Turn) -> Result<Preamble, Request
 
 fn refuse_unseen_tools(model: &ServedModel, turn: &Turn) -> Result<(), RequestError> {
     let offered = !turn.head.tools.is_empty() && turn.tool_rules.choice != ToolChoice::None;
-    if !offered || model.dialect.shows_tools {
+    if !offered || model.parser_spec.shows_tools {
         return Ok(());
     }
     let message = format!(

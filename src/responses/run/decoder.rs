@@ -21,11 +21,11 @@ const PROMPT_END_TOKENS: usize = 32;
 pub(crate) struct OutputDecoder {
     tokenizer: Tokenizer,
     detokenizer: Detokenizer,
-    dialect: Box<dyn OutputParser>,
+    parser_spec: Box<dyn OutputParser>,
     /// Watches what is said to the user.
     stops: StopStrings,
     stopped: bool,
-    thought_tokens: u64,
+    reasoning_tokens: u64,
     /// There if somebody asks how likely the tokens are.
     ledger: Option<LogprobAligner>,
 }
@@ -42,7 +42,7 @@ pub(crate) struct Decoded {
 impl OutputDecoder {
     /// Reads the answer to a turn with this prompt.
     pub(crate) fn new(model: &ServedModel, turn: &Turn, prompt: &[TokenId]) -> Self {
-        let (detokenizer, dialect) = match turn.raw {
+        let (detokenizer, parser_spec) = match turn.raw {
             Some(_) => (
                 model.tokenizer.detokenizer().continuing(),
                 Box::new(Plain) as Box<dyn OutputParser>,
@@ -53,24 +53,24 @@ impl OutputDecoder {
             tokenizer: model.tokenizer.clone(),
             ledger: turn.sampling.logprobs.map(|_| LogprobAligner::default()),
             detokenizer,
-            dialect,
+            parser_spec,
             stops: StopStrings::new(turn.stop.clone()),
             stopped: false,
-            thought_tokens: 0,
+            reasoning_tokens: 0,
         }
     }
 
     pub(crate) fn token(&mut self, token: &GeneratedToken) -> Decoded {
-        let likely = logprobs::spelled(&self.tokenizer, &self.detokenizer, token);
+        let likely = logprobs::written(&self.tokenizer, &self.detokenizer, token);
         let text = self.detokenizer.push(token.id);
         if let (Some(ledger), Some(likely)) = (&mut self.ledger, likely) {
             ledger.push(likely, &text);
         }
-        let thought = self.dialect.in_reasoning();
+        let reasoning = self.parser_spec.in_reasoning();
         let mut pieces = Vec::new();
-        self.dialect.push(&text, &mut pieces);
-        if thought || self.dialect.in_reasoning() {
-            self.thought_tokens += 1;
+        self.parser_spec.push(&text, &mut pieces);
+        if reasoning || self.parser_spec.in_reasoning() {
+            self.reasoning_tokens += 1;
         }
         let pieces = self.watched(pieces);
         self.read(pieces)
@@ -78,7 +78,7 @@ impl OutputDecoder {
 
     /// Returns the number of reasoning tokens, markers included.
     pub(crate) fn reasoning_tokens(&self) -> u64 {
-        self.thought_tokens
+        self.reasoning_tokens
     }
 
     /// Returns the pending text. A character that the model left unfinished becomes U+FFFD; a
@@ -95,8 +95,8 @@ impl OutputDecoder {
             ledger.push_rest(&rest);
         }
         let mut pieces = Vec::new();
-        self.dialect.push(&rest, &mut pieces);
-        self.dialect.finish(&mut pieces);
+        self.parser_spec.push(&rest, &mut pieces);
+        self.parser_spec.finish(&mut pieces);
         let mut pieces = self.watched(pieces);
         if !self.stopped {
             self.release(&mut pieces);
@@ -168,16 +168,16 @@ fn conversing(
         ToolChoice::None => &[],
         _ => turn.head.tools.as_slice(),
     };
-    let tokens = model.dialect.tokens(!tools.is_empty()).into_iter();
+    let tokens = model.parser_spec.tokens(!tools.is_empty()).into_iter();
     let shown: Arc<[TokenId]> = tokens
-        .filter_map(|spelling| model.tokenizer.token_id(spelling))
+        .filter_map(|token_text| model.tokenizer.token_id(token_text))
         .collect();
     let end = prompt_end(model, prompt);
     let reading = ParserOptions {
         tools,
-        thinks: model.dialect.opens_reasoning(&end),
+        thinks: model.parser_spec.opens_reasoning(&end),
         lenient: model.lenient_tool_calls,
     };
     let detokenizer = model.tokenizer.detokenizer().showing(shown);
-    (detokenizer, model.dialect.parser(reading))
+    (detokenizer, model.parser_spec.parser(reading))
 }

@@ -104,7 +104,7 @@ impl LogprobAligner {
 }
 
 /// Formats a token's log probability; `None` if the request does not ask for it.
-pub(crate) fn spelled(
+pub(crate) fn written(
     tokenizer: &Tokenizer,
     detokenizer: &Detokenizer,
     token: &GeneratedToken,
@@ -115,7 +115,7 @@ pub(crate) fn spelled(
         TokenLogprob {
             text: match bytes.is_empty() {
                 true => tokenizer.token_text(id),
-                false => spelling(&bytes),
+                false => token_text(&bytes),
             },
             bytes,
             logprob: logprob.max(LOGPROB_MIN),
@@ -128,7 +128,7 @@ pub(crate) fn spelled(
 }
 
 /// Returns bytes as text, or in OpenAI's `bytes:\x…` notation if they are not UTF-8.
-fn spelling(bytes: &[u8]) -> String {
+fn token_text(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) => text.to_owned(),
         Err(_) => bytes.iter().fold("bytes:".to_owned(), |mut text, byte| {
@@ -145,7 +145,7 @@ mod tests {
 
     fn token(bytes: &[u8]) -> TokenLogprobs {
         let chosen = TokenLogprob {
-            text: spelling(bytes),
+            text: token_text(bytes),
             bytes: bytes.to_vec(),
             logprob: -0.5,
         };
@@ -155,7 +155,7 @@ mod tests {
         }
     }
 
-    fn spellings(taken: &[Vec<TokenLogprobs>]) -> Vec<Vec<&str>> {
+    fn token_texts(taken: &[Vec<TokenLogprobs>]) -> Vec<Vec<&str>> {
         let mut all = Vec::new();
         for tokens in taken {
             all.push(tokens.iter().map(|token| &*token.chosen.text).collect());
@@ -178,8 +178,8 @@ mod tests {
     #[test]
     fn plain_text_takes_its_tokens() {
         let mut ledger = ledger(&["a", "b", "", "c"]);
-        assert_eq!(spellings(&ledger.take(&[text("ab")])), [["a", "b"]]);
-        assert_eq!(spellings(&ledger.take(&[text("c")])), [["c"]]);
+        assert_eq!(token_texts(&ledger.take(&[text("ab")])), [["a", "b"]]);
+        assert_eq!(token_texts(&ledger.take(&[text("c")])), [["c"]]);
         assert!(ledger.tokens.is_empty() && ledger.text.is_empty());
     }
 
@@ -187,7 +187,7 @@ mod tests {
     fn a_token_over_two_pieces_is_told_with_the_first() {
         let mut ledger = ledger(&["ab", "c"]);
         let taken = ledger.take(&[text("a"), text("bc")]);
-        assert_eq!(spellings(&taken), [["ab"], ["c"]]);
+        assert_eq!(token_texts(&taken), [["ab"], ["c"]]);
     }
 
     #[test]
@@ -201,26 +201,26 @@ mod tests {
         ledger.push(token(b"!"), "!");
         let taken = ledger.take(&[text("€"), text("!")]);
         let expected: [&[&str]; 2] = [&["bytes:\\xe2", "bytes:\\x82", "bytes:\\xac"], &["!"]];
-        assert_eq!(spellings(&taken), expected);
+        assert_eq!(token_texts(&taken), expected);
     }
 
     #[test]
-    fn markers_and_thoughts_take_none() {
+    fn markers_and_reasoning_have_no_log_probabilities() {
         let mut ledger = ledger(&["<t>", "hm"]);
         let taken = ledger.take(&[OutputDelta::Reasoning("hm".to_owned())]);
-        assert_eq!(spellings(&taken), [Vec::<&str>::new()]);
+        assert_eq!(token_texts(&taken), [Vec::<&str>::new()]);
         for text in ["</t>", "\n", "hm", " so", "x"] {
             ledger.push(token(text.as_bytes()), text);
         }
         let taken = ledger.take(&[text("hm so"), text("x")]);
-        assert_eq!(spellings(&taken), [vec!["hm", " so"], vec!["x"]]);
+        assert_eq!(token_texts(&taken), [vec!["hm", " so"], vec!["x"]]);
     }
 
     #[test]
-    fn what_a_thought_shares_with_the_text_is_the_texts() {
+    fn a_token_of_reasoning_and_text_belongs_to_the_text() {
         let mut ledger = ledger(&["a|b"]);
         let pieces = [OutputDelta::Reasoning("a".to_owned()), text("b")];
         let taken = ledger.take(&pieces);
-        assert_eq!(spellings(&taken), [vec![], vec!["a|b"]]);
+        assert_eq!(token_texts(&taken), [vec![], vec!["a|b"]]);
     }
 }

@@ -122,6 +122,22 @@ pub(super) enum TurnOutcome {
     Abandoned,
 }
 
+impl TurnOutcome {
+    /// Returns the outcome as the log names it.
+    fn as_str(&self) -> &'static str {
+        match self {
+            Self::EndToken(_) => "eos_token",
+            Self::StopText => "stop_string",
+            Self::CallLimit => "call_limit",
+            Self::MaxTokens => "max_tokens",
+            Self::ContextFull => "context_full",
+            Self::Failed(_) => "failed",
+            Self::Cancelled => "cancelled",
+            Self::Abandoned => "abandoned",
+        }
+    }
+}
+
 /// Submits a turn's job. Rejects it first if the log cannot be written. Once the engine accepts the
 /// job, begins the session and runs the turn.
 pub(super) async fn run(
@@ -157,7 +173,13 @@ pub(super) async fn run(
         service.parent_cache.keep_prompt(id, text);
     }
     if let Some(decision) = decision {
-        tracing::info!(response = %record.id, ?decision, snapshot_tokens, "continuing a response");
+        tracing::info!(
+            response = %record.id,
+            state = decision.state().as_str(),
+            reason = decision.rebuild_reason().map(display),
+            snapshot_tokens,
+            "response continued"
+        );
         service.continuation_counts.count(decision);
     }
     let (sender, events) = mpsc::channel(limits::TURN_EVENTS_MAX);
@@ -390,7 +412,7 @@ impl TurnTask {
             && self.answer.calls() == 0
         {
             let response = &self.record.id;
-            tracing::warn!(%response, ?choice, "the model had to call a tool and did not");
+            tracing::warn!(%response, "forced tool call missing");
         }
         let Usage {
             input_tokens,
@@ -401,7 +423,7 @@ impl TurnTask {
         tracing::info!(
             response = %self.record.id,
             model = self.record.model,
-            ?ending,
+            outcome = ending.as_str(),
             input_tokens,
             cached_tokens,
             output_tokens,

@@ -1,8 +1,8 @@
-//! One file with envelopes one after the other: the backup, the repair and the way to another store.
+//! Archives: one file of envelopes, for backup, repair and migration to another store.
 //!
-//! It begins with 8 bytes that name it. A whole archive ends with an envelope that says how many
-//! came before it; one carved out of a damaged file does not, and may hold several versions of a
-//! value, of which the last written counts.
+//! The file begins with 8 magic bytes. A complete archive ends with an envelope that states the
+//! number of envelopes before it. A carved archive (from a damaged file) has no such end. It may
+//! contain several versions of a value; the one of the newest commit counts.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -25,7 +25,7 @@ use crate::session::{
 const WHOLE: [u8; 8] = *b"stemmax1";
 const CARVED: [u8; 8] = *b"stemmac1";
 
-/// What an archive holds; everything else of a store follows from it.
+/// The key spaces in an archive. Everything else is rebuilt from them.
 const SPACES: [Space; 5] = [
     Space::Body,
     Space::Event,
@@ -43,14 +43,14 @@ fn footer_key() -> Key {
     Key::from_bytes(b"end")
 }
 
-/// Writes an archive.
+/// A writer of archives.
 pub struct ArchiveWriter<W: Write> {
     out: BufWriter<W>,
     count: u64,
 }
 
 impl<W: Write> ArchiveWriter<W> {
-    /// Begins an archive of a whole store or session.
+    /// Begins a complete archive of a store or session.
     ///
     /// # Errors
     /// From writing.
@@ -58,7 +58,7 @@ impl<W: Write> ArchiveWriter<W> {
         Self::begin(out, &WHOLE)
     }
 
-    /// Begins an archive of what could be found.
+    /// Begins a carved archive.
     ///
     /// # Errors
     /// From writing.
@@ -81,7 +81,7 @@ impl<W: Write> ArchiveWriter<W> {
         self.out.write_all(envelope).map_err(failed("writing"))
     }
 
-    /// Ends the archive; returns how many envelopes it has.
+    /// Writes the end of the archive. Returns the number of envelopes.
     ///
     /// # Errors
     /// From writing.
@@ -99,7 +99,7 @@ impl<W: Write> ArchiveWriter<W> {
     }
 }
 
-/// Writes all of a store into an archive; every value is checked on the way.
+/// Exports a whole store. Every value is checked.
 ///
 /// # Errors
 /// [`LogError::Corrupt`] at the first damaged value; from writing.
@@ -111,7 +111,7 @@ pub fn export_all(read: &impl ReadStore, out: impl Write) -> Result<u64, LogErro
     archive.end()
 }
 
-/// Writes one session into an archive, with all that it forks or continues.
+/// Exports one session with all sessions that it forks or continues.
 ///
 /// # Errors
 /// [`LogError::NotFound`] if there is no such session; as [`export_all`].
@@ -157,11 +157,11 @@ fn push_range<W: Write>(
     written
 }
 
-/// An archive opened for reading: the newest version of each value, found through an index.
+/// An archive opened for reading: an index of the newest version of each value.
 pub struct Archive {
     file: File,
     index: BTreeMap<Key, Entry>,
-    /// True if it says that it holds all of what was exported.
+    /// True if the archive is complete, not carved.
     pub whole: bool,
 }
 
@@ -176,7 +176,7 @@ impl Archive {
     /// Opens and checks an archive.
     ///
     /// # Errors
-    /// [`LogError::Corrupt`] if it is none, is damaged, or was cut.
+    /// [`LogError::Corrupt`] if the file is not an archive, is damaged, or is truncated.
     pub fn open(path: &Path) -> Result<Self, LogError> {
         let file = File::open(path).map_err(failed("opening"))?;
         let mut input = BufReader::new(file.try_clone().map_err(failed("opening"))?);
@@ -203,7 +203,7 @@ impl Archive {
         Ok(archive)
     }
 
-    /// Returns whether the last envelope says that all are there.
+    /// Builds the index. Returns true if the end is present and its count matches.
     fn read_index(&mut self, input: &mut impl BufRead) -> Result<bool, LogError> {
         let mut offset = WHOLE.len() as u64;
         let mut count = 0;
@@ -231,7 +231,7 @@ impl Archive {
     }
 }
 
-/// The next envelope's bytes, whole as far as its header says; `None` at the end.
+/// Reads the next envelope; `None` at the end of the file.
 fn next_envelope(input: &mut impl BufRead) -> Result<Option<Vec<u8>>, LogError> {
     if input.fill_buf().map_err(failed("reading"))?.is_empty() {
         return Ok(None);

@@ -1,8 +1,8 @@
-//! Values collected from a damaged file without the engine that wrote it.
+//! Carving: collects values from a damaged file without sled.
 //!
-//! Envelopes begin with a magic number, hold their own key and are checked, so they are found by
-//! looking at every byte. Old versions of values come along, and so may values of sessions that
-//! were deleted but not yet overwritten.
+//! An envelope begins with magic bytes, contains its key and has a checksum. So a scan of every
+//! byte finds all intact envelopes. The result may include old versions of values, and values of
+//! deleted sessions that are not yet overwritten.
 
 use std::{
     fs::File,
@@ -18,8 +18,8 @@ use crate::session::{
 
 const WINDOW_LEN_BYTES: usize = 1 << 20;
 
-/// Writes every whole envelope of a file into an archive; returns how many there were. The file is
-/// only read, and must not have been opened by a server since it was damaged, which overwrites it.
+/// Writes every intact envelope of a file into an archive. Returns their number. The file is only
+/// read. No server may have opened it since the damage, because sled overwrites damaged parts.
 ///
 /// # Errors
 /// From reading the file or writing the archive.
@@ -37,7 +37,7 @@ pub fn carve(damaged: &Path, out: impl Write) -> Result<u64, LogError> {
             .read_to_end(&mut window)
             .map_err(failed)?;
         let at_end = window.len() == before;
-        // What begins near the end of the window may go on in the next one.
+        // An envelope near the end of the window may continue in the next window.
         let until = if at_end {
             window.len()
         } else {
@@ -55,7 +55,7 @@ fn before_last_value(window: &[u8]) -> usize {
     window.len().saturating_sub(VALUE_LEN_MAX_BYTES)
 }
 
-/// Takes the envelopes that begin before `until`; returns where to go on.
+/// Writes the envelopes that begin before `until`. Returns the offset where the next window begins.
 fn carve_window<W: Write>(
     window: &[u8],
     until: usize,

@@ -1,8 +1,7 @@
-//! Sessions copied from anything that can be read into an empty store: import, backup, compaction.
+//! Copies sessions into an empty store: import, backup and compaction.
 //!
-//! Only what is whole is copied: a session with all its events under an unbroken chain, its
-//! response with the body that was stored, and everything that it forks or continues. What follows
-//! from that (edges, listings, totals) is made anew.
+//! Only complete sessions are copied: all events match the hash chain, the response has its body,
+//! and all parents are complete. Edges, indexes and totals are rebuilt.
 
 mod salvage;
 
@@ -22,25 +21,25 @@ use crate::session::{
 };
 use salvage::{Salvaged, salvage};
 
-/// A commit of a copy takes no further session once it has this many bytes.
+/// A commit of a copy takes no further session at this size, in bytes.
 const COMMIT_LEN_BYTES: usize = 1 << 20;
 
-/// What was copied, and what was not.
+/// The result of a copy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CopyReport {
-    /// Sessions copied.
+    /// The number of sessions copied.
     pub sessions: u64,
-    /// Visible responses among them.
+    /// The number of visible responses among them.
     pub responses: u64,
-    /// Sessions left out, each with the reason.
+    /// The sessions that were not copied, each with the reason.
     pub skipped: Vec<(SessionId, String)>,
 }
 
-/// Copies every whole session into an empty store.
+/// Copies every complete session into an empty store.
 ///
 /// # Errors
-/// [`LogError::Invalid`] if the target is not empty; the storage's. Damage in the source is not an
-/// error but leaves sessions out.
+/// [`LogError::Invalid`] if the target is not empty; errors of the storage. Damage in the source is
+/// no error: damaged sessions are skipped.
 pub fn copy_sessions(from: &impl ReadStore, to: &dyn Storage) -> Result<CopyReport, LogError> {
     let totals = migrate::prepare(to, migrate::STEPS)?;
     if totals.sessions != 0 {
@@ -61,7 +60,7 @@ pub fn copy_sessions(from: &impl ReadStore, to: &dyn Storage) -> Result<CopyRepo
     Ok(copy.report)
 }
 
-/// Makes a checked copy of a store in another folder, which must hold none. Returns what was copied.
+/// Makes a checked copy of a store in another folder without a store.
 ///
 /// # Errors
 /// [`LogError::Corrupt`] if the store is damaged; as [`copy_sessions`].
@@ -79,11 +78,11 @@ pub fn back_up(
     }
 }
 
-/// Writes a store anew, without the space that deleted sessions left, and puts it in place of the
-/// old one. A crash leaves one of the two.
+/// Rewrites a store without the space of deleted sessions, and replaces the old one. A crash leaves
+/// one of the two.
 ///
 /// # Errors
-/// As [`back_up`]; then the old store is untouched.
+/// As [`back_up`]. The old store is then untouched.
 pub fn compact(storage: SledStorage, options: &SledOptions) -> Result<CopyReport, LogError> {
     let new_dir = storage.begin_replacement()?;
     let report = back_up(&storage, &new_dir, options)?;
@@ -95,13 +94,13 @@ struct Copy<'a, R> {
     from: &'a R,
     to: &'a dyn Storage,
     totals: Totals,
-    /// Whether each session that was looked at is in the target.
+    /// The sessions visited so far; true if the session is in the target.
     done: HashMap<SessionId, bool>,
     report: CopyReport,
 }
 
 impl<R: ReadStore> Copy<'_, R> {
-    /// Copies the sessions that the keys of a space name.
+    /// Copies the sessions of all keys in a space.
     fn copy_space(&mut self, space: Space) -> Result<(), LogError> {
         let mut range = KeyRange::space(space);
         loop {
@@ -112,7 +111,7 @@ impl<R: ReadStore> Copy<'_, R> {
             let Some((last, _)) = page.last() else {
                 return Ok(());
             };
-            // A session may have very many events: go on with the next session.
+            // A session may have very many events, so continue with the next session.
             range = match last.session() {
                 Some(id) => KeyRange {
                     start: KeyRange::session(space, id).end,
@@ -123,7 +122,7 @@ impl<R: ReadStore> Copy<'_, R> {
         }
     }
 
-    /// Copies sessions, each after those that it needs.
+    /// Copies sessions, each after its parents.
     fn copy_ids(&mut self, ids: Vec<SessionId>) -> Result<(), LogError> {
         let to = self.to;
         let mut txn = Txn::begin(to, self.totals);
@@ -150,7 +149,7 @@ impl<R: ReadStore> Copy<'_, R> {
         }
     }
 
-    /// Copies a session or leaves it out, unless it needs one that was not looked at yet.
+    /// Copies or skips a session. Returns a parent that must be visited first, if any.
     fn try_copy(&mut self, txn: &mut Txn<'_>, id: SessionId) -> Option<SessionId> {
         if self.done.contains_key(&id) {
             return None;

@@ -1,4 +1,4 @@
-//! What is in a store, for people: lists, single sessions, family trees, sizes.
+//! Inspection of a store for operators: lists, single sessions, fork trees, sizes.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -15,10 +15,10 @@ use crate::session::{
     store::{ReadStore, StorageError, Totals},
 };
 
-/// Calls `each` for every session, in the order of their ids, those in flight last.
+/// Calls `each` for every session in id order; sessions in flight come last.
 ///
 /// # Errors
-/// The storage's.
+/// Errors of the storage.
 pub fn list(
     read: &impl ReadStore,
     mut each: impl FnMut(SessionId, &SessionHeader),
@@ -36,18 +36,18 @@ pub fn list(
 /// A session with its own events.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionDetails {
-    /// What it is.
+    /// The session's header.
     pub header: SessionHeader,
-    /// Its response's record, if there is one.
+    /// The response's metadata; `None` without a response.
     pub response: Option<ResponseMeta>,
-    /// What happened in it, in order.
+    /// The events, in order.
     pub events: Vec<Event>,
 }
 
-/// One session.
+/// Loads one session.
 ///
 /// # Errors
-/// [`LogError::NotFound`]; the storage's.
+/// [`LogError::NotFound`]; errors of the storage.
 pub fn show(read: &impl ReadStore, id: SessionId) -> Result<SessionDetails, LogError> {
     let header = load_session(read, id)?.ok_or(LogError::NotFound)?;
     let events = load_events(read, id, header.events)?;
@@ -58,7 +58,7 @@ pub fn show(read: &impl ReadStore, id: SessionId) -> Result<SessionDetails, LogE
     })
 }
 
-/// An event in one line.
+/// Formats an event on one line.
 pub fn describe(event: &Event) -> String {
     match event {
         Event::Opened(opened) => {
@@ -112,24 +112,24 @@ fn describe_tokens(tokens: &Tokens) -> String {
     format!("{count} tokens: {}{more}", shown.join(" "))
 }
 
-/// One line of a family tree.
+/// A node of a fork tree.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Branch {
-    /// The session.
+    /// The session's id.
     pub id: SessionId,
-    /// How far below the root of the tree.
+    /// The distance to the root of the tree.
     pub level: usize,
-    /// How it depends on the session above it; `None` for the root.
+    /// The kind of the edge from the parent; `None` for the root.
     pub edge: Option<EdgeKind>,
-    /// What it is.
+    /// The session's header.
     pub header: SessionHeader,
 }
 
-/// The tree that a session belongs to: the oldest session that it descends from, and all that
-/// descends from that, each after its parent.
+/// Returns the fork tree of a session: its oldest ancestor and all descendants of that, each after
+/// its parent.
 ///
 /// # Errors
-/// [`LogError::NotFound`]; the storage's.
+/// [`LogError::NotFound`]; errors of the storage.
 pub fn tree(read: &impl ReadStore, id: SessionId) -> Result<Vec<Branch>, LogError> {
     let load_header = |id| load_session(read, id);
     let mut root = id;
@@ -161,21 +161,21 @@ pub fn tree(read: &impl ReadStore, id: SessionId) -> Result<Vec<Branch>, LogErro
     Ok(branches)
 }
 
-/// How much of what a store holds.
+/// Sizes of a store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// The store's own count.
+    /// The totals record.
     pub totals: Totals,
-    /// Values and their bytes, by what they are about.
+    /// The number of values and their bytes, by key space.
     pub by_space: BTreeMap<Space, (u64, u64)>,
-    /// Sessions by what they are kept for.
+    /// The number of sessions, by state.
     pub by_state: BTreeMap<String, u64>,
 }
 
-/// Counts everything.
+/// Counts all values and sessions.
 ///
 /// # Errors
-/// The storage's.
+/// Errors of the storage.
 pub fn stats(read: &impl ReadStore) -> Result<Stats, LogError> {
     let mut stats = Stats {
         totals: load_totals(read)?,

@@ -1,4 +1,4 @@
-//! What an operator does with a store that no server has open.
+//! Operator commands over a store that no server has open.
 
 pub mod archive;
 pub mod carve;

@@ -1,4 +1,4 @@
-//! Archives, copies and looks into stores, over random histories' worth of sessions.
+//! Tests of archives, copies, carving and inspection.
 
 use std::{fs::File, path::Path, sync::Arc};
 
@@ -40,7 +40,8 @@ fn ending(n: u32, stored: bool) -> TurnEnd {
     }
 }
 
-/// Session `n` continues session `parent`; it stores a response unless `n` is a multiple of 7.
+/// Runs turn `n`, which continues session `parent`. It stores a response unless `n` is a multiple
+/// of 7.
 async fn turn(log: &SessionLog, n: u32, parent: Option<u32>) {
     let fork = parent.map(|parent| {
         let record = log.response_record(&Access::All, id(parent)).unwrap();
@@ -74,7 +75,8 @@ async fn turn(log: &SessionLog, n: u32, parent: Option<u32>) {
     turn.end(ending(n, !n.is_multiple_of(7))).await.unwrap();
 }
 
-/// A store with a line of 40, a hidden response in it, a trunk, unstored sessions and several owners.
+/// Fills a store: a chain of 40 with a hidden response, a trunk, sessions without a response,
+/// several owners.
 fn fill(storage: &Arc<impl Storage + 'static>) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
@@ -106,8 +108,8 @@ fn state(read: &impl ReadStore, n: u32) -> Option<SessionState> {
     head.map(|head| head.state)
 }
 
-/// All values but those of the store itself, without the commit that wrote each, and one by one
-/// the events that are kept together, which a copy may keep with others.
+/// Returns all values but the store's own records, without their commit numbers. Events are listed
+/// one by one, because a copy may batch them differently.
 fn content(read: &impl ReadStore) -> Vec<(Key, Vec<u8>)> {
     let entries = read.scan(&KeyRange::all(), usize::MAX).unwrap();
     let own = entries
@@ -140,7 +142,7 @@ fn memory() -> Arc<MemoryStorage> {
     storage
 }
 
-/// Starts a log once, which ends what a copy left to do.
+/// Starts a log once, so that GC finishes the work a copy left.
 fn settle(storage: &Arc<impl Storage + 'static>) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
@@ -246,7 +248,7 @@ fn sessions_that_lost_something_are_skipped_with_those_that_need_them() {
         skipped.contains(&id(108)),
         "a continuation of a lost session was copied"
     );
-    // A head alone can be made anew, but not the body that was in it.
+    // A header can be rebuilt, but not a body inside it.
     assert_eq!(state(&Direct(&*to), 24), Some(SessionState::Stored));
     assert_eq!(state(&Direct(&*to), 4), Some(SessionState::Unstored));
     settle(&to);

@@ -1,4 +1,4 @@
-//! Reads everything and checks every checksum, chain, count and reference.
+//! Verification: reads a whole store and checks every checksum, hash chain, count and reference.
 
 mod session;
 
@@ -15,19 +15,19 @@ use crate::session::{
     store::{ReadStore, StorageError, Totals},
 };
 
-/// No more findings are listed.
+/// The maximum number of findings in a report.
 pub const FINDINGS_MAX: usize = 100;
 
-/// What a verification saw.
+/// The result of a verification.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Stored values read.
+    /// The number of values read.
     pub records: u64,
-    /// Sessions.
+    /// The number of sessions.
     pub sessions: u64,
-    /// Visible responses.
+    /// The number of visible responses.
     pub responses: u64,
-    /// What is wrong, a sentence each; at most [`FINDINGS_MAX`].
+    /// The problems found, one sentence each; at most [`FINDINGS_MAX`].
     pub findings: Vec<String>,
     response_bytes: u64,
 }
@@ -39,23 +39,23 @@ impl Report {
         }
     }
 
-    /// Notes a condition that does not hold.
+    /// Adds a finding unless `holds`.
     fn check(&mut self, holds: bool, key: &Key, what: impl std::fmt::Display) {
         if !holds {
             self.add(key, what);
         }
     }
 
-    /// The value of a read, or a note of why there is none.
+    /// Returns the value of a read, or adds its error as a finding.
     fn take<T>(&mut self, key: &Key, read: Result<T, impl std::fmt::Display>) -> Option<T> {
         read.map_err(|error| self.add(key, error)).ok()
     }
 }
 
-/// Checks everything that can be read.
+/// Verifies a store.
 ///
 /// # Errors
-/// Only if the storage cannot be scanned at all; damage becomes a finding.
+/// Only if the storage cannot be scanned at all. Damage becomes a finding.
 pub fn verify(read: &impl ReadStore) -> Result<Report, LogError> {
     let mut report = Report::default();
     for_each_entry(read, &KeyRange::all(), |key, value| {
@@ -68,7 +68,7 @@ pub fn verify(read: &impl ReadStore) -> Result<Report, LogError> {
     })?;
     match load_totals(read) {
         Ok(totals) => check_totals(&totals, &mut report),
-        // It was made, and the program ended before it wrote anything.
+        // The store was created, but its process ended before the first commit.
         Err(_) if report.records == 0 => {}
         Err(error) => report.add(&Key::totals(), error),
     }

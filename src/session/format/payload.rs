@@ -94,7 +94,7 @@ impl Assembly {
     }
 }
 
-/// Loads the payload of a session in `space`, or `None` if there is none.
+/// Loads the payload of a session in `space`; `None` without parts.
 ///
 /// # Errors
 /// [`StorageError::Damaged`] if a part is missing or damaged.

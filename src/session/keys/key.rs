@@ -38,6 +38,25 @@ pub enum Space {
     GcMark = b'w',
 }
 
+impl Space {
+    /// Returns the name for operators.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Body => "body",
+            Self::Edge => "edge",
+            Self::Event => "event",
+            Self::FlattenedPrefix => "flattened-prefix",
+            Self::ResponseIndex => "response-index",
+            Self::Meta => "meta",
+            Self::OpenHeader => "open-header",
+            Self::OwnerIndex => "owner-index",
+            Self::Header => "header",
+            Self::UnstoredIndex => "unstored-index",
+            Self::GcMark => "gc-mark",
+        }
+    }
+}
+
 /// The kind of an edge: how a child depends on its parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]

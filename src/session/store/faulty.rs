@@ -1,4 +1,4 @@
-//! A storage for tests that fails on order and forgets at a crash what it was not yet told to sync.
+//! A storage for tests: fails on request, and loses unsynced writes at a crash.
 
 use std::{
     collections::BTreeMap,
@@ -13,7 +13,7 @@ use super::{
     memory::MemoryStorage,
 };
 
-/// What goes wrong in one commit.
+/// A fault of one commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// The disk is full before anything is written.
@@ -22,22 +22,22 @@ pub enum Fault {
     FullBeforeSync,
     /// The sync fails.
     SyncFails,
-    /// The process ends before anything is written.
+    /// The process dies before the write.
     CrashBeforeWrite,
-    /// The process ends between the write and the sync.
+    /// The process dies between write and sync.
     CrashBeforeSync,
-    /// The process ends after the sync, before anybody hears of it.
+    /// The process dies after the sync, before the reply.
     CrashAfterSync,
 }
 
-/// What becomes of writes that were not synced when the process ended.
+/// The fate of unsynced writes at a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
-    /// They are gone.
+    /// They are lost.
     Lost,
-    /// They had reached the disk.
+    /// They reached the disk.
     Kept,
-    /// Some had, some had not, by this seed: an engine that breaks its promise.
+    /// A random subset reached the disk, by this seed: the storage breaks its atomicity promise.
     Torn(u64),
 }
 
@@ -45,15 +45,15 @@ pub enum Loss {
 struct State {
     durable: BTreeMap<Key, Value>,
     unsynced: BTreeMap<Key, Option<Value>>,
-    /// Commits until the fault.
+    /// The number of commits before the fault, and the fault.
     fault_in: Option<(u64, Fault)>,
-    /// Reads until one fails.
+    /// The number of reads before a read fails.
     read_fault_in: Option<u64>,
     full: bool,
     failed: Option<String>,
 }
 
-/// Keeps everything in memory, with a durable state beside the visible one.
+/// A storage in memory with a durable state beside the visible one.
 #[derive(Default)]
 pub struct FaultyStorage {
     visible: MemoryStorage,
@@ -65,22 +65,22 @@ impl FaultyStorage {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Orders a fault for the commit after `commits` further ones.
+    /// Injects a fault into the commit after `commits` further ones.
     pub fn fail_after(&self, commits: u64, fault: Fault) {
         self.state().fault_in = Some((commits, fault));
     }
 
-    /// Orders an error for the read after `reads` further ones.
+    /// Injects an error into the read after `reads` further ones.
     pub fn fail_read_after(&self, reads: u64) {
         self.state().read_fault_in = Some(reads);
     }
 
-    /// Ends a full disk.
+    /// Frees space on the full disk.
     pub fn free_space(&self) {
         self.state().full = false;
     }
 
-    /// The storage as a new process finds it.
+    /// Returns the storage as a new process finds it.
     pub fn restarted(&self, loss: Loss) -> Self {
         let state = self.state();
         let mut durable = state.durable.clone();
@@ -105,7 +105,7 @@ impl FaultyStorage {
         }
     }
 
-    /// The keys of what is written but not synced.
+    /// Returns the keys that are written but not synced.
     pub fn unsynced_keys(&self) -> Vec<Key> {
         self.state().unsynced.keys().cloned().collect()
     }

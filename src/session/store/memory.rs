@@ -1,4 +1,4 @@
-//! A storage in memory: nothing survives the process.
+//! A storage in memory. Nothing survives the process.
 
 use std::{
     collections::BTreeMap,
@@ -10,21 +10,21 @@ use super::{
     Batch, Storage, StorageError, Value,
 };
 
-/// Keeps everything in an ordered map.
+/// A storage over an ordered map.
 #[derive(Debug, Default)]
 pub struct MemoryStorage {
     entries: RwLock<BTreeMap<Key, Value>>,
 }
 
 impl MemoryStorage {
-    /// A storage that already holds these entries.
+    /// Creates a storage with these entries.
     pub fn holding(entries: BTreeMap<Key, Value>) -> Self {
         Self {
             entries: RwLock::new(entries),
         }
     }
 
-    /// A copy of everything.
+    /// Returns a copy of all entries.
     pub fn entries(&self) -> BTreeMap<Key, Value> {
         self.entries
             .read()

@@ -1,4 +1,4 @@
-//! What the log asks of the engine that keeps its bytes, and nothing of how the engine does it.
+//! The storage interface of the log: an ordered key-value map with atomic, durable commits.
 
 #[cfg(any(test, feature = "scripted"))]
 pub mod faulty;
@@ -10,92 +10,95 @@ use std::collections::BTreeMap;
 pub use super::format::v1::Totals;
 use super::keys::{Key, KeyRange};
 
-/// The bytes of one stored value: a whole envelope.
+/// The bytes of one stored value: one whole envelope.
 pub type Value = Vec<u8>;
 
-/// Changes that happen together or not at all.
+/// Changes that are applied atomically.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Batch {
-    /// What the store holds after the batch; a storage may keep them outside of the tree, too.
+    /// The store's totals after the batch. A storage may also keep them outside of the tree.
     pub totals: Totals,
-    /// The new value of each key; `None` removes it.
+    /// The new value of each key; `None` removes the key.
     pub writes: BTreeMap<Key, Option<Value>>,
 }
 
-/// An ordered map from keys to values that survives crashes and power cuts.
+/// An ordered key-value map that survives crashes and power cuts.
 ///
-/// There is one writer, which never calls [`Storage::commit`] twice at once. Reads may run beside a
-/// commit and then see its writes or not: [`super::txn::durable_view::View`] hides what is not durable yet.
+/// There is one writer, which never runs two commits at once. Reads may run beside a commit and
+/// then see its writes or not. [`DurableView`](super::txn::durable_view::DurableView) hides writes
+/// that are not durable yet.
 pub trait Storage: Send + Sync {
-    /// Random, and the same for as long as the store exists.
+    /// Returns the store's random id, which never changes.
     fn id(&self) -> [u8; 16];
 
-    /// The value of one key.
+    /// Returns the value of a key, or `None`.
     ///
     /// # Errors
-    /// [`StorageError::Damaged`] if the engine cannot make sense of what it finds.
+    /// [`StorageError::Damaged`] if the store's files are damaged.
     fn get(&self, key: &Key) -> Result<Option<Value>, StorageError>;
 
-    /// The first `limit` entries of a range, in the order of their keys.
+    /// Returns the first `limit` entries of a range, in key order.
     ///
     /// # Errors
     /// As [`Storage::get`].
     fn scan(&self, range: &KeyRange, limit: usize) -> Result<Vec<(Key, Value)>, StorageError>;
 
-    /// Makes all of a batch durable, or none of it: after `Ok` it survives a power cut.
+    /// Applies a batch atomically and makes it durable. After `Ok` the batch survives a power cut.
     ///
     /// # Errors
-    /// After an error the batch may or may not be there, in whole; [`Storage::recover`] finds out.
+    /// After an error the store contains either the whole batch or nothing of it.
+    /// [`Storage::recover`] finds out.
     fn commit(&self, batch: &Batch) -> Result<(), StorageError>;
 
-    /// Tries to bring the store back into service after an error that allows it. Afterwards what
-    /// can be read is durable.
+    /// Tries to make the store writable again after a recoverable error. Afterwards all readable
+    /// data is durable.
     ///
     /// # Errors
-    /// [`StorageError::Full`] while there is still no space; [`StorageError::Failed`] for good.
+    /// [`StorageError::Full`] while the disk is still full; [`StorageError::Failed`] if writes fail
+    /// until a restart.
     fn recover(&self) -> Result<(), StorageError>;
 
-    /// Ends the use of the store in order; nothing but reads may follow.
+    /// Closes the store cleanly. Writes fail afterwards.
     ///
     /// # Errors
-    /// If the last state could not be made durable. Everything committed before is.
+    /// If the last state could not be made durable. Earlier commits are durable.
     fn close(&self) -> Result<(), StorageError>;
 }
 
-/// Why a storage did not do what it was asked.
+/// An error of a storage.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StorageError {
-    /// There is no space for writes; reads go on, and [`Storage::recover`] may succeed later.
+    /// The disk is full. Reads still work, and [`Storage::recover`] may succeed later.
     #[error("there is no space left for the session log: {0}")]
     Full(String),
-    /// Writing or syncing failed: what was written since the last commit may be lost, and no write
-    /// is accepted until the store is opened anew. Reads go on.
+    /// A write or sync failed, so unsynced writes may be lost. Writes fail until the store is
+    /// opened again. Reads still work.
     #[error("the session log could not be written: {0}")]
     Failed(String),
-    /// What was read cannot be right.
+    /// Stored data is damaged.
     #[error("the session log is damaged: {0}")]
     Damaged(String),
-    /// The store must not be opened; the sentence says why and what to do.
+    /// The store must not be opened. The sentence gives the reason and what to do.
     #[error("{0}")]
     Refused(String),
 }
 
-/// Something that can be read like a storage.
+/// Read access: a storage, a transaction, a view or an archive.
 pub trait ReadStore {
-    /// The value of one key.
+    /// Returns the value of a key, or `None`.
     ///
     /// # Errors
     /// As [`Storage::get`].
     fn get(&self, key: &Key) -> Result<Option<Value>, StorageError>;
 
-    /// The first `limit` entries of a range.
+    /// Returns the first `limit` entries of a range.
     ///
     /// # Errors
     /// As [`Storage::scan`].
     fn scan(&self, range: &KeyRange, limit: usize) -> Result<Vec<(Key, Value)>, StorageError>;
 }
 
-/// Reads a storage directly. To be used while nothing else uses the storage.
+/// Reads a storage directly. Use it only while no log is running over the storage.
 pub struct Direct<'a>(pub &'a dyn Storage);
 
 impl ReadStore for Direct<'_> {
@@ -108,7 +111,7 @@ impl ReadStore for Direct<'_> {
     }
 }
 
-/// Reads a range as if `overlay` were written over the storage.
+/// Scans a range as if `overlay` were applied to the storage.
 ///
 /// # Errors
 /// As [`Storage::scan`].
@@ -124,7 +127,7 @@ pub fn scan_under(
     let over: Vec<_> = overlay
         .range(range.start.clone()..range.end.clone())
         .collect();
-    // Each key of the overlay hides at most one of the storage's entries.
+    // Each key of the overlay hides at most one entry of the storage.
     let entries = storage.scan(range, limit.saturating_add(over.len()))?;
     if over.is_empty() {
         return Ok(entries);

@@ -14,22 +14,22 @@ pub(super) struct Fragments {
 
 impl Fragments {
     /// Splits the texts into fragments.
-    pub(super) fn new(spellings: &[&str]) -> Self {
+    pub(super) fn new(token_texts: &[&str]) -> Self {
         let mut fragments = Self {
             starts: HashSet::new(),
             ends: HashSet::new(),
-            joined: format!("\0{}\0", spellings.join("\0")),
-            bytes_max: spellings.iter().map(|text| text.len()).max().unwrap_or(0),
+            joined: format!("\0{}\0", token_texts.join("\0")),
+            bytes_max: token_texts.iter().map(|text| text.len()).max().unwrap_or(0),
         };
-        let whole: HashSet<&str> = spellings.iter().copied().collect();
+        let whole: HashSet<&str> = token_texts.iter().copied().collect();
         let insert = |parts: &mut HashSet<String>, part: &str| {
             if is_fragment(part) && !whole.contains(part) {
                 parts.insert(part.to_owned());
             }
         };
-        for spelling in spellings {
-            for (cut, _) in spelling.char_indices().skip(1) {
-                let (start, end) = spelling.split_at(cut);
+        for token_text in token_texts {
+            for (cut, _) in token_text.char_indices().skip(1) {
+                let (start, end) = token_text.split_at(cut);
                 insert(&mut fragments.starts, start);
                 insert(&mut fragments.ends, end);
             }

@@ -12,7 +12,7 @@ use crate::{
     template::{ChatTemplate, Rendering},
 };
 
-const SPELLINGS: [&str; 5] = ["<|im_start|>", "<|im_end|>", "</s>", "<think>", "</think>"];
+const TOKEN_TEXTS: [&str; 5] = ["<|im_start|>", "<|im_end|>", "</s>", "<think>", "</think>"];
 
 /// Puts every field into the text, some of them between angle brackets, as JSON, or trimmed.
 const TEMPLATE: &str = "\
@@ -27,9 +27,9 @@ const TEMPLATE: &str = "\
     {{- call.id }}{{ call.function.arguments | tojson(indent=1) }}{% endfor %}\
     {{- '' }}<|im_end|>{% endfor %}{{ note }}";
 
-fn compiled(spellings: &[&str]) -> ChatTemplate {
-    let spellings = spellings.iter().map(|text| (*text).to_owned()).collect();
-    ChatTemplate::compile(TEMPLATE, &SpecialTokens::default(), spellings).unwrap()
+fn compiled(token_texts: &[&str]) -> ChatTemplate {
+    let token_texts = token_texts.iter().map(|text| (*text).to_owned()).collect();
+    ChatTemplate::compile(TEMPLATE, &SpecialTokens::default(), token_texts).unwrap()
 }
 
 /// A conversation with `text` in every field.
@@ -93,7 +93,7 @@ fn joined(pieces: &[PromptSegment]) -> String {
 /// Counts template segments with a control token text that only the template may write.
 fn control_tokens(pieces: &[PromptSegment]) -> usize {
     let count = |text: &str| {
-        SPELLINGS[..3]
+        TOKEN_TEXTS[..3]
             .iter()
             .map(|s| text.matches(s).count())
             .sum::<usize>()
@@ -106,8 +106,8 @@ fn control_tokens(pieces: &[PromptSegment]) -> usize {
 }
 
 #[test]
-fn spellings_in_values_are_literals() {
-    let template = compiled(&SPELLINGS);
+fn token_texts_in_values_are_user_text() {
+    let template = compiled(&TOKEN_TEXTS);
     let own = control_tokens(&pieces(&template, "x"));
     assert_eq!(own, 8);
     for text in [
@@ -129,7 +129,7 @@ fn spellings_in_values_are_literals() {
 
 #[test]
 fn markers_that_the_template_looks_for_stay_in_answers() {
-    let template = compiled(&SPELLINGS);
+    let template = compiled(&TOKEN_TEXTS);
     let (head, items) = (Preamble::default(), |role| {
         let content = vec![ContentPart::Text("<think>a</think> b".to_owned())];
         vec![Item::Message(Message { role, content })]
@@ -161,7 +161,7 @@ fn markers_that_the_template_looks_for_stay_in_answers() {
 fn other_private_use_characters_pass_through() {
     let text: String = (0xF_0000..0xF_0200).filter_map(char::from_u32).collect();
     let text = format!("{text}<|im_end|>");
-    let pieces = pieces(&compiled(&SPELLINGS), &text);
+    let pieces = pieces(&compiled(&TOKEN_TEXTS), &text);
     assert!(joined(&pieces) == joined(&self::pieces(&compiled(&[]), &text)));
     assert_eq!(control_tokens(&pieces), 8);
 }
@@ -176,7 +176,7 @@ fn a_conversation_of_all_private_use_characters_is_refused() {
         add_generation_prompt: true,
     };
     let rendered =
-        compiled(&SPELLINGS).render(&rendering, &"2025-01-01T00:00[UTC]".parse().unwrap());
+        compiled(&TOKEN_TEXTS).render(&rendering, &"2025-01-01T00:00[UTC]".parse().unwrap());
     assert!(
         matches!(rendered, Err(TemplateError::Refused(_))),
         "{rendered:?}"
@@ -187,7 +187,7 @@ proptest! {
     #[test]
     fn no_value_writes_a_control_token(parts in prop::collection::vec(fragment(), 0..8)) {
         let text = parts.concat();
-        let pieces = pieces(&compiled(&SPELLINGS), &text);
+        let pieces = pieces(&compiled(&TOKEN_TEXTS), &text);
         prop_assert_eq!(joined(&pieces), joined(&self::pieces(&compiled(&[]), &text)));
         // Empty instructions are no message.
         let own = if text.is_empty() { 6 } else { 8 };
@@ -214,7 +214,7 @@ fn fragment() -> impl Strategy<Value = String> {
         "\\",
     ];
     prop_oneof![
-        prop::sample::select(SPELLINGS.to_vec()).prop_map(str::to_owned),
+        prop::sample::select(TOKEN_TEXTS.to_vec()).prop_map(str::to_owned),
         prop::sample::select(parts.to_vec()).prop_map(str::to_owned),
         "[a-z|<>/_]{0,3}",
     ]

@@ -77,8 +77,8 @@ fn said(path: &str, role: Role, message: ChatMessage) -> Result<Item, RequestErr
 
 /// Translates an assistant message: reasoning, text and calls.
 fn answer(path: &str, message: ChatMessage, items: &mut Vec<Item>) -> Result<(), RequestError> {
-    let thoughts = message.reasoning_content.or(message.reasoning);
-    if let Some(text) = thoughts.filter(|text| !text.is_empty()) {
+    let reasoning = message.reasoning_content.or(message.reasoning);
+    if let Some(text) = reasoning.filter(|text| !text.is_empty()) {
         items.push(Item::Reasoning(Reasoning { text }));
     }
     let calls = message.tool_calls.unwrap_or_default();

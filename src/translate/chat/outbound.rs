@@ -20,7 +20,7 @@ pub enum ReasoningAlias {
 
 impl ReasoningAlias {
     /// Returns reasoning text under its names.
-    pub(super) fn thoughts(self, text: String) -> ReasoningText {
+    pub(super) fn reasoning(self, text: String) -> ReasoningText {
         ReasoningText {
             reasoning: (self == Self::Reasoning).then(|| text.clone()),
             reasoning_content: Some(text),
@@ -53,7 +53,7 @@ pub(super) fn id(first: &ResponseState) -> String {
 }
 
 fn choice(index: usize, record: &ResponseState, alias: ReasoningAlias) -> ChatChoice {
-    let thoughts: Vec<&str> = record.contents().filter_map(Output::reasoning).collect();
+    let reasoning: Vec<&str> = record.contents().filter_map(Output::reasoning).collect();
     let texts: Vec<&str> = record.contents().filter_map(Output::message).collect();
     let tool_calls: Vec<ToolCall> = record.output.iter().filter_map(call).collect();
     ChatChoice {
@@ -64,9 +64,9 @@ fn choice(index: usize, record: &ResponseState, alias: ReasoningAlias) -> ChatCh
             content: (!texts.is_empty() || tool_calls.is_empty()).then(|| texts.concat()),
             refusal: None,
             annotations: [],
-            thoughts: match thoughts.is_empty() {
+            reasoning: match reasoning.is_empty() {
                 true => ReasoningText::default(),
-                false => alias.thoughts(thoughts.concat()),
+                false => alias.reasoning(reasoning.concat()),
             },
             tool_calls,
         },

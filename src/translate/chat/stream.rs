@@ -35,7 +35,7 @@ enum Open {
     #[default]
     Nothing,
     Message,
-    Thoughts,
+    Reasoning,
     FunctionCall,
     CustomCall,
 }
@@ -72,7 +72,7 @@ impl ChatChunkEncoder {
         let answer = &mut self.answers[index];
         answer.open = match item.content {
             Output::Message(_) => Open::Message,
-            Output::Reasoning(_) => Open::Thoughts,
+            Output::Reasoning(_) => Open::Reasoning,
             Output::FunctionCall(_) => Open::FunctionCall,
             Output::CustomCall(_) => Open::CustomCall,
         };
@@ -96,8 +96,8 @@ impl ChatChunkEncoder {
                 content: Some(delta),
                 ..Delta::default()
             },
-            Open::Thoughts => Delta {
-                thoughts: self.alias.thoughts(delta),
+            Open::Reasoning => Delta {
+                reasoning: self.alias.reasoning(delta),
                 ..Delta::default()
             },
             Open::FunctionCall => of_call(ToolCall {

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn sixteen_tokens_are_enough_if_nobody_says_otherwise() {
+    fn max_tokens_defaults_to_sixteen() {
         let most = |request: &Value| {
             let translated = translate(request).expect("a prompt");
             translated.turns[0].max_output_tokens

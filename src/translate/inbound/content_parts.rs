@@ -116,7 +116,7 @@ fn output_part(path: &str, part: &Value) -> Result<ContentPart, RequestError> {
 }
 
 /// The text of a reasoning item: its content, or else its summary.
-pub(super) fn thought(path: &str, item: InputItem) -> Result<String, RequestError> {
+pub(super) fn reasoning(path: &str, item: InputItem) -> Result<String, RequestError> {
     let content = match item.content {
         Some(TextOrList::Text(text)) => text,
         Some(TextOrList::List(parts)) => texts(&format!("{path}.content"), parts)?,

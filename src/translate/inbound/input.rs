@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::content_parts::{content_parts, output_parts, thought};
+use super::content_parts::{content_parts, output_parts, reasoning};
 use crate::{
     conversation::{
         CallKind, CallOutput, ContentPart, CustomCall, FunctionCall, Item, Message, Reasoning, Role,
@@ -42,7 +42,7 @@ fn item(path: &str, item: InputItem) -> Result<Item, RequestError> {
             call_output(path, item, CallKind::Custom).map(Item::CallOutput)
         }
         Some("reasoning") => Ok(Item::Reasoning(Reasoning {
-            text: thought(path, item)?,
+            text: reasoning(path, item)?,
         })),
         Some(other) => Err(RequestError::of(
             Code::UnsupportedParameter,

@@ -1,5 +1,4 @@
-//! Responses and deletions that clients saw acknowledged, and checks that a restarted server has
-//! them.
+//! The responses and deletions that clients saw acknowledged, and their check against a server.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,42 +13,42 @@ use serde_json::{Value, json};
 
 use super::{
     server::Server,
-    writers::{self, Load, scripted_output},
+    writers::{self, Load, output_of},
 };
 
-/// Timeout of a few responses of a real model.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// The maximum time for a few responses of a real model.
+const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A response that a client received in full.
+/// A response that was received completely.
 #[derive(Debug, Clone)]
 pub(super) struct Turn {
     pub(super) response: Value,
-    /// Messages of its conversation, including its own output.
+    /// The number of messages in its conversation, its own included.
     pub(super) messages: usize,
 }
 
-/// The time of a kill.
+/// The moment at which the server is killed.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Until {
     After(Duration),
-    /// After this number of responses in total.
+    /// When this number of responses was received in total.
     Stored(usize),
 }
 
-/// Acknowledgements that the clients received.
+/// The acknowledged writes of all clients.
 #[derive(Debug, Default)]
 pub(super) struct Acknowledged {
-    /// Responses received in full, or whose terminal event was received, by id.
+    /// Responses with a received answer or terminal event, by id.
     pub(super) stored: BTreeMap<String, Turn>,
-    /// Ids of streams whose first event was received.
+    /// The ids of streams that began.
     pub(super) begun: BTreeSet<String>,
     pub(super) deleted: BTreeSet<String>,
-    /// Requested deletions without an acknowledgement.
+    /// Deletions without a confirmation.
     pub(super) deleting: BTreeSet<String>,
 }
 
 impl Acknowledged {
-    /// Runs writing clients, and kills the server under them. Adds the acknowledgements.
+    /// Lets clients write until a moment, then kills the server. Adds what they received.
     pub(super) fn write_and_kill(&mut self, server: Server, load: &Load, until: Until) {
         let acknowledged = Arc::new(Mutex::new(std::mem::take(self)));
         let runtime = runtime();
@@ -62,7 +61,7 @@ impl Acknowledged {
             Until::Stored(count) => {
                 let begun = Instant::now();
                 while acknowledged.lock().unwrap().stored.len() < count {
-                    assert!(begun.elapsed() < PATIENCE, "no {count} answers in time");
+                    assert!(begun.elapsed() < TIMEOUT, "no {count} answers in time");
                     thread::sleep(Duration::from_millis(5));
                 }
             }
@@ -74,13 +73,13 @@ impl Acknowledged {
 
     /// Returns the responses that must be readable.
     pub(super) fn readable(&self) -> impl Iterator<Item = (&String, &Turn)> {
-        let deleted = |id: &String| self.deleted.contains(id) || self.deleting.contains(id);
-        self.stored.iter().filter(move |(id, _)| !deleted(id))
+        let gone = |id: &String| self.deleted.contains(id) || self.deleting.contains(id);
+        self.stored.iter().filter(move |(id, _)| !gone(id))
     }
 
-    /// Checks that the server has everything that was acknowledged, has nothing half-written, and
-    /// can continue a response.
-    pub(super) fn assert_stored(&self, server: &Server, scripted: bool, what: &str) {
+    /// Checks that a server has every acknowledged write and nothing incomplete, and that it can
+    /// continue a response.
+    pub(super) fn assert_contains_all(&self, server: &Server, scripted: bool, what: &str) {
         runtime().block_on(async {
             let client = Client::new();
             let get = async |id: &str| -> Response {
@@ -98,12 +97,12 @@ impl Acknowledged {
             for id in &self.deleted {
                 assert_eq!(get(id).await.status(), 404, "{what}: {id} was deleted");
             }
-            // A response without an acknowledged end exists in full or not at all.
-            let unended = self
+            // A stream without a received end is stored completely or not at all.
+            let unfinished = self
                 .begun
                 .iter()
                 .filter(|id| !self.stored.contains_key(*id));
-            for id in unended {
+            for id in unfinished {
                 let read = get(id).await;
                 if read.status() != 404 {
                     let read: Value = read.json().await.unwrap();
@@ -112,14 +111,20 @@ impl Acknowledged {
                 }
             }
             if let Some((id, turn)) = self.readable().last() {
-                continue_from(&client, server, id, turn, scripted).await;
+                continue_response(&client, server, id, turn, scripted).await;
             }
         });
     }
 }
 
-/// Continues a response with its whole conversation.
-async fn continue_from(client: &Client, server: &Server, id: &str, turn: &Turn, scripted: bool) {
+/// Continues a response with the whole conversation.
+async fn continue_response(
+    client: &Client,
+    server: &Server,
+    id: &str,
+    turn: &Turn,
+    scripted: bool,
+) {
     let request = json!({"input": "Go on.", "previous_response_id": id, "max_output_tokens": 60});
     let url = format!("{}/v1/responses", server.url);
     let answer = client.post(url).json(&request).send().await.unwrap();
@@ -128,12 +133,12 @@ async fn continue_from(client: &Client, server: &Server, id: &str, turn: &Turn, 
     let response: Value = answer.json().await.unwrap();
     assert_eq!(response["previous_response_id"], id);
     if scripted {
-        // The server may have written a snapshot before it was killed.
+        // Its snapshot may have been written before the kill.
         let forked = continuation == "cold" || continuation == "thawed";
         assert!(forked, "{continuation:?}");
         assert_eq!(
             response["output_text"],
-            scripted_output(turn.messages + 1, "Go on.")
+            output_of(turn.messages + 1, "Go on.")
         );
     }
 }

@@ -1,4 +1,4 @@
-//! The program with failing syncs and writes, and on a full disk.
+//! Failing syncs, failing writes and a full disk under the whole server.
 
 use std::{fs, path::Path, process::Command, thread, time::Duration};
 
@@ -13,18 +13,18 @@ use super::{
 };
 use crate::durability::{full_disk::SmallDisk, preload, seeded};
 
-/// A time longer than the server's pause before it tries a full disk again.
+/// Longer than the server waits before it retries a full disk.
 const RETRY: Duration = Duration::from_millis(1_100);
 
-/// A client that sends one request after the other.
-struct RequestClient {
+/// A client with one request at a time.
+struct SequentialClient {
     runtime: Runtime,
     client: Client,
     url: String,
     acknowledged: Acknowledged,
 }
 
-impl RequestClient {
+impl SequentialClient {
     fn of(server: &Server) -> Self {
         Self {
             runtime: runtime(),
@@ -34,7 +34,7 @@ impl RequestClient {
         }
     }
 
-    /// Requests a response. Returns true if it was stored. An error must be `storage_unavailable`.
+    /// Creates a response. Returns false if the server answers `storage_unavailable`.
     fn create(&mut self, input: &str) -> bool {
         let request = self.client.post(format!("{}/v1/responses", self.url));
         let request = request.json(&json!({"input": input}));
@@ -55,7 +55,7 @@ impl RequestClient {
         true
     }
 
-    /// Requests a stream, which the server must refuse with a JSON error.
+    /// Requests a stream; the server must refuse it with a JSON error.
     fn assert_stream_is_refused(&self) {
         let request = self.client.post(format!("{}/v1/responses", self.url));
         let request = request.json(&json!({"input": "x", "stream": true}));
@@ -66,7 +66,7 @@ impl RequestClient {
         });
     }
 
-    /// Reads all acknowledged responses.
+    /// Checks every response received so far.
     fn read_all(&self) {
         self.runtime.block_on(async {
             for (id, turn) in self.acknowledged.readable() {
@@ -103,7 +103,7 @@ fn a_failed_sync_ends_writes_until_a_restart() {
     for order in ["fdatasync:5:40:1", "pwrite:5:60:1"] {
         let dir = tempfile::tempdir().unwrap();
         let server = Server::start(failing(dir.path(), &library, order));
-        let mut client = RequestClient::of(&server);
+        let mut client = SequentialClient::of(&server);
         let tried = (0..200)
             .take_while(|n| client.create(&format!("{n}")))
             .count();
@@ -115,7 +115,9 @@ fn a_failed_sync_ends_writes_until_a_restart() {
         client.read_all();
         server.kill();
         let server = Server::start(server::scripted(dir.path()));
-        client.acknowledged.assert_stored(&server, true, order);
+        client
+            .acknowledged
+            .assert_contains_all(&server, true, order);
         server.kill();
         server::verify(dir.path());
     }
@@ -129,12 +131,12 @@ fn writes_resume_by_themselves_when_a_full_disk_has_space_again() {
     };
     let mut rng = seeded();
     let ballast = disk.path().join("ballast");
-    // The space left for the program's segments determines which write fails.
+    // The free space before the server's own files determines which write fails.
     let ballast_len = rng.random_range(12 << 20..16 << 20);
     fs::write(&ballast, vec![1; ballast_len]).unwrap();
     let sessions = disk.path().join("sessions");
     let server = Server::start(server::scripted(&sessions));
-    let mut client = RequestClient::of(&server);
+    let mut client = SequentialClient::of(&server);
     let mut input = || -> String {
         let letters = (0..8_000).map(|_| char::from(rng.random_range(b'a'..=b'z')));
         letters.collect()
@@ -143,7 +145,8 @@ fn writes_resume_by_themselves_when_a_full_disk_has_space_again() {
         (0..2_000).any(|_| !client.create(&input())),
         "the disk did not fill"
     );
-    // Fills the space that the server freed in order to read, which would fit a small response.
+    // The disk reserve, which the server has freed, would suffice for a small response. So fill it
+    // too.
     let filler = disk.fill();
     assert!(!client.create("x"), "the disk was not full");
     thread::sleep(RETRY);
@@ -163,7 +166,7 @@ fn writes_resume_by_themselves_when_a_full_disk_has_space_again() {
     let server = Server::start(server::scripted(&sessions));
     client
         .acknowledged
-        .assert_stored(&server, true, "after a full disk");
+        .assert_contains_all(&server, true, "after a full disk");
     server.kill();
     server::verify(&sessions);
 }

@@ -1,4 +1,4 @@
-//! The whole program, seen by clients, with `kill -9`, power cuts and full disks.
+//! Durability of the whole server, as its clients see it: `kill -9`, power cuts, disk faults.
 
 mod acknowledged;
 mod failing_disk;

@@ -1,5 +1,4 @@
-//! A conversation with a real model that continues after `kill -9` from snapshots, with the same
-//! output.
+//! A conversation with a real model after `kill -9`: restored from snapshots, with the same tokens.
 
 use std::{
     fs,
@@ -15,10 +14,9 @@ use super::{
     server::{self, Server},
 };
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Requests a response. Returns the continuation state, the tokens that were in the KV cache, and
-/// the response.
+/// Creates a response. Returns the continuation state, the number of warm tokens, and the response.
 async fn ask(server: &Server, request: &Value) -> (String, u64, Value) {
     let post = Client::new().post(format!("{}/v1/responses", server.url));
     let answer = post.json(request).send().await.unwrap();
@@ -39,7 +37,7 @@ fn turn(previous: Option<&Value>, input: &str) -> Value {
     })
 }
 
-/// Waits until there are `count` snapshots.
+/// Waits until the folder has `count` snapshots.
 fn wait_for_files(folder: &Path, count: usize) {
     let begun = Instant::now();
     let whole = |path: &Path| path.extension().is_some_and(|it| it == "safetensors");
@@ -49,19 +47,19 @@ fn wait_for_files(folder: &Path, count: usize) {
         if found.count() == count {
             return;
         }
-        assert!(begun.elapsed() < PATIENCE, "not {count} snapshots");
+        assert!(begun.elapsed() < TIMEOUT, "not {count} snapshots");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
-/// Returns the text and the exact logprobs of a response.
-fn text_and_logprobs(response: &Value) -> String {
+/// Returns the text and the logprobs of a response.
+fn output(response: &Value) -> String {
     let content = &response["output"][0]["content"][0];
     format!("{} {}", content["text"], content["logprobs"])
 }
 
 #[test]
-fn a_real_conversation_restored_after_kill_9_has_the_same_output() {
+fn a_real_conversation_is_restored_from_snapshots_after_kill_9_with_the_same_output() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("snapshots");
     let start = || server::real(dir.path()).map(Server::start);
@@ -107,6 +105,6 @@ fn a_real_conversation_restored_after_kill_9_has_the_same_output() {
         (continuation.as_str(), warm),
         (if forks { "cold" } else { "rebuilt" }, 0)
     );
-    assert_eq!(text_and_logprobs(&restored), text_and_logprobs(&cold));
+    assert_eq!(output(&restored), output(&cold));
     assert_ne!(first["id"], second["id"]);
 }

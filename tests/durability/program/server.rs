@@ -1,4 +1,4 @@
-//! A process of the program, with a scripted model or a real one.
+//! A server process with a scripted or a real model.
 
 use std::{
     fs::File,
@@ -9,20 +9,21 @@ use std::{
 
 use stemma::load::{Sources, alias};
 
-/// The program, built with the feature for scripted models.
+/// The server binary, built with the `scripted` feature.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_stemma");
 
 /// The real model.
 const REAL: &str = "smollm2";
 
-/// Returns the command that serves a scripted model over a folder of sessions.
+/// Returns the command that serves a scripted model.
 pub(super) fn scripted(sessions: &Path) -> Command {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let tokenizer = root.join("tests/data/tokenizer/chatml.json");
     serve(sessions, &format!("m=scripted:{}", tokenizer.display()))
 }
 
-/// Returns the command that serves a real model; an error if the model is not downloaded.
+/// Returns the command that serves a real model. The error is the reason why that is impossible
+/// here.
 pub(super) fn real(sessions: &Path) -> Result<Command, String> {
     let cache = Sources::from_environment(|name| std::env::var(name).ok()).cache;
     match alias::find(REAL).and_then(|alias| alias::cached(alias, &cache)) {
@@ -40,7 +41,7 @@ fn serve(sessions: &Path, model: &str) -> Command {
     command
 }
 
-/// A listening server.
+/// A running server.
 pub(super) struct Server {
     child: Child,
     errors: File,
@@ -48,7 +49,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts the server, which must succeed.
+    /// Starts the server. Every start must succeed.
     pub(super) fn start(mut command: Command) -> Self {
         let errors = tempfile::tempfile().unwrap();
         let mut child = command
@@ -72,7 +73,7 @@ impl Server {
         server
     }
 
-    /// Returns the standard error of the process.
+    /// Returns the server's standard error output.
     pub(super) fn errors(&mut self) -> String {
         let mut text = String::new();
         self.errors.seek(SeekFrom::Start(0)).unwrap();
@@ -80,13 +81,13 @@ impl Server {
         text
     }
 
-    /// Kills the process with SIGKILL.
+    /// Kills the server with SIGKILL.
     pub(super) fn kill(mut self) {
         self.end();
     }
 
     fn end(&mut self) {
-        // A process that has ended by itself fails the test through its clients.
+        // If the server already exited, its clients have reported the failure.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -98,7 +99,7 @@ impl Drop for Server {
     }
 }
 
-/// Returns the output of `stemma sessions verify`, which must find no damage.
+/// Runs `stemma sessions verify`, which must find no problem. Returns its output.
 pub(super) fn verify(sessions: &Path) -> String {
     let out = Command::new(PROGRAM)
         .args(["sessions", "verify", "--sessions"])

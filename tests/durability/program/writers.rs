@@ -1,4 +1,4 @@
-//! Clients that create, stream, continue and delete responses until their server is killed.
+//! Clients that create, stream, continue and delete responses until their server is gone.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use super::acknowledged::{Acknowledged, Turn};
 
-/// Number of concurrent clients.
+/// The number of concurrent clients.
 const CLIENTS: u64 = 16;
 
-/// The server has ended, or a response was cut off.
+/// The server is gone, or its answer was cut.
 #[derive(Debug)]
 pub(super) struct Gone;
 
@@ -21,7 +21,7 @@ impl From<reqwest::Error> for Gone {
     }
 }
 
-/// Requests of the clients of a server.
+/// The requests of the clients.
 #[derive(Debug, Clone)]
 pub(super) struct Load {
     pub(super) url: String,
@@ -30,7 +30,7 @@ pub(super) struct Load {
     pub(super) scripted: bool,
 }
 
-/// Writes until the server is killed. Adds all acknowledgements to `acknowledged`.
+/// Writes until the server is gone. Records every acknowledged write in `acknowledged`.
 pub(super) async fn write(load: &Load, acknowledged: &Arc<Mutex<Acknowledged>>) {
     let client = Client::new();
     let writers = (0..CLIENTS).map(|number| {
@@ -53,7 +53,7 @@ struct Writer {
     load: Load,
     acknowledged: Arc<Mutex<Acknowledged>>,
     rng: StdRng,
-    /// Ids of this client's responses, and the number of messages up to each.
+    /// The ids of this client's responses, with the number of messages before each.
     mine: Vec<(String, usize)>,
 }
 
@@ -91,7 +91,7 @@ impl Writer {
         };
         if self.load.scripted {
             assert_eq!(response["status"], "completed", "{response}");
-            assert_eq!(response["output_text"], scripted_output(messages, input));
+            assert_eq!(response["output_text"], output_of(messages, input));
         }
         let id = response["id"].as_str().unwrap().to_owned();
         let turn = Turn {
@@ -107,7 +107,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Reads a stream up to its terminal event. Ignores a connection that breaks after it.
+    /// Reads a stream up to its terminal event. The event counts even if the connection breaks
+    /// afterwards.
     async fn terminal(&self, mut answer: Response) -> Result<Value, Gone> {
         let mut text = String::new();
         while let Some(chunk) = answer.chunk().await? {
@@ -153,7 +154,7 @@ impl Writer {
     }
 }
 
-/// Returns the scripted model's output for a conversation of `messages` messages.
-pub(super) fn scripted_output(messages: usize, input: &str) -> String {
+/// Returns the scripted model's output for message number `messages`.
+pub(super) fn output_of(messages: usize, input: &str) -> String {
     format!("Message {messages} was: {input}")
 }

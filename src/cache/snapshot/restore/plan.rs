@@ -94,7 +94,7 @@ impl RestorePlan {
                 tokens = gain,
                 ?read,
                 ?computed,
-                "computing is faster than thawing"
+                "snapshot restore skipped: prefill is faster"
             );
         }
         pays

@@ -140,7 +140,7 @@ impl RestoreJob {
             (self.wake)();
         }
         if let Err(error) = dir::touch(&opened.file, shared.now_ms()) {
-            tracing::debug!(%error, "a snapshot's time of use could not be written");
+            tracing::debug!(%error, "snapshot access time not updated");
         }
         Ok(())
     }

@@ -68,7 +68,7 @@ pub(crate) fn start(shared: &Arc<Shared>, writes: Receiver<Write>) -> io::Result
         // Where niceness belongs to the whole process it is left alone.
         #[cfg(target_os = "linux")]
         if let Err(error) = rustix::process::nice(NICENESS) {
-            tracing::warn!(%error, "the thread that writes snapshots keeps its priority");
+            tracing::warn!(%error, "snapshot writer: nice value not set");
         }
         scan(&shared);
         while let Ok(Write::Job(job)) = writes.recv() {
@@ -85,7 +85,7 @@ fn scan(shared: &Shared) {
     let begun = Instant::now();
     let found = shared.folder.scan().unwrap_or_else(|error| {
         let folder = shared.folder.path().display();
-        tracing::warn!(%error, %folder, "the folder of snapshots cannot be read");
+        tracing::warn!(%error, %folder, "snapshot directory unreadable");
         Vec::new()
     });
     let entries: Vec<Entry> = found
@@ -119,7 +119,7 @@ fn entry(shared: &Shared, found: &Found) -> Option<Entry> {
         }
         Err(why) => {
             let file = found.path.display();
-            tracing::warn!(%file, why, "passing over a snapshot that cannot be used");
+            tracing::warn!(%file, why, "snapshot ignored");
             shared.counters.unusable();
             dir::remove(&found.path);
             None
@@ -250,7 +250,7 @@ fn publish(shared: &Shared, header: Header, bytes: u64) -> bool {
                 return true;
             }
             Some(Err(error)) => {
-                tracing::warn!(%error, snapshot = %id, "a snapshot could not be renamed");
+                tracing::warn!(%error, snapshot = %id, "snapshot rename failed");
                 shared.counters.dropped(SkipReason::Failed);
             }
             None => {}

@@ -76,8 +76,8 @@ fn pieces_are_bounded_and_join() {
     for known in [0, 1, count / 2, count - 20] {
         assert_eq!(shelf.thawed(&prompt, known), count);
     }
-    let thaw = shelf.model.find(SCOPE, &prompt).unwrap();
-    let pieces = thaw.start(&prompt, 0, || {}).unwrap();
+    let restore = shelf.model.find(SCOPE, &prompt).unwrap();
+    let pieces = restore.start(&prompt, 0, || {}).unwrap();
     let sizes: Vec<usize> = pieces.iter().map(|piece| piece.bytes.len()).collect();
     assert_eq!(sizes.len(), 3);
     assert!(
@@ -296,8 +296,8 @@ fn reading_must_be_faster_than_computing() {
     shelf.settle();
     let prompt = after(&said, &[1]);
     let pays = |known, compute| {
-        let thaw = shelf.model.find(SCOPE, &prompt).unwrap();
-        thaw.pays(known, compute)
+        let restore = shelf.model.find(SCOPE, &prompt).unwrap();
+        restore.pays(known, compute)
     };
     let slow = Some(Duration::from_millis(1));
     let fast = Some(Duration::from_nanos(1));

@@ -213,7 +213,7 @@ impl Workspace {
         slots: &[Slot<'_, CpuKv<E>>],
     ) {
         let (pieces, bounds) = (&self.pieces, &self.bounds);
-        let sight = |piece: &AttentionTask| MaskSpec {
+        let mask_spec = |piece: &AttentionTask| MaskSpec {
             first: piece.position,
             group: heads.group,
             window: place.attention.window,
@@ -224,7 +224,7 @@ impl Workspace {
             let piece: &AttentionTask = &pieces[index];
             let (kv, layer) = (&*slots[piece.slot].kv, place.layer);
             Attend {
-                sight: sight(piece),
+                mask_spec: mask_spec(piece),
                 dim: heads.dim,
                 queries: &queries[bounds[index]..bounds[index + 1]],
                 strips: move |number| kv.strip(layer, piece.head, number),
@@ -232,7 +232,7 @@ impl Workspace {
             }
         };
         let segments_of =
-            |piece: &AttentionTask| sight(piece).segments(0..piece.count * heads.group);
+            |piece: &AttentionTask| mask_spec(piece).segments(0..piece.count * heads.group);
         self.segments.all.clear();
         let few = pieces.len() < 4 * pool.threads() && pieces.iter().all(|piece| piece.count == 1);
         if few && pieces.iter().any(|piece| segments_of(piece).len() > 1) {

@@ -195,9 +195,8 @@ impl<E: KvElement> CpuExecutor<E> {
     /// Loads the weights of a description.
     ///
     /// # Errors
-    /// Names the file and the tensor if a tensor is missing, has another shape than the
-    /// description, or has a type that cannot be read. Also fails if the processor lacks the
-    /// requested SIMD level.
+    /// If a tensor is missing, has another shape than the description, or has a type that cannot be
+    /// read; the error names file and tensor. Also if the processor lacks the requested SIMD level.
     pub fn load(
         spec: &DecoderSpec,
         tensors: &dyn Tensors,

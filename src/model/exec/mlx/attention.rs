@@ -80,21 +80,21 @@ impl Attention {
         &self,
         heads: &Array,
         layer: usize,
-        memories: &mut [(Span, &mut MlxKv)],
+        kv_caches: &mut [(Span, &mut MlxKv)],
         masks: &mut Masks,
         lanes: &CpuStreams,
     ) -> Result<Array> {
         let (keys, all) = (self.heads.query_count, self.heads.count());
-        let mut outputs = Vec::with_capacity(memories.len());
-        for (span, memory) in memories {
+        let mut outputs = Vec::with_capacity(kv_caches.len());
+        for (span, memory) in kv_caches {
             let newest = part(heads, &[(0, span.rows.clone()), (1, keys..all)])?;
             let buffer = memory.append(layer, &newest)?;
-            for sight in self.sights(span) {
-                let first = span.rows.start + sight.queries.start - span.start;
-                let rows = first..first + sight.queries.len();
+            for mask_spec in self.mask_specs(span) {
+                let first = span.rows.start + mask_spec.queries.start - span.start;
+                let rows = first..first + mask_spec.queries.len();
                 let queries = part(heads, &[(0, rows), (1, 0..keys)])?;
                 let output = lanes.run(outputs.len(), || {
-                    self.attend(&queries, &buffer, &sight, masks)
+                    self.attend(&queries, &buffer, &mask_spec, masks)
                 })?;
                 outputs.push(output);
             }
@@ -106,7 +106,7 @@ impl Attention {
     }
 
     /// The blocks of queries of one sequence.
-    fn sights(&self, span: &Span) -> impl Iterator<Item = MaskSpec> + use<> {
+    fn mask_specs(&self, span: &Span) -> impl Iterator<Item = MaskSpec> + use<> {
         let window = self.window;
         let end = span.start + span.rows.len();
         let block = if self.is_fused {
@@ -125,16 +125,16 @@ impl Attention {
         &self,
         queries: &Array,
         buffer: &Array,
-        sight: &MaskSpec,
+        mask_spec: &MaskSpec,
         masks: &mut Masks,
     ) -> Result<Array> {
         let (keys, both) = (self.heads.key_count, 2 * self.heads.key_count);
-        let seen = |heads| part(buffer, &[(1, heads), (2, sight.keys.clone())]);
+        let seen = |heads| part(buffer, &[(1, heads), (2, mask_spec.keys.clone())]);
         let (keys, values) = (seen(0..keys)?, seen(keys..both)?);
         if self.is_fused && self.soft_cap.is_none() {
-            self.attend_fused(queries, &keys, &values, sight, masks)
+            self.attend_fused(queries, &keys, &values, mask_spec, masks)
         } else {
-            self.attend_composed(queries, &keys, &values, sight, masks)
+            self.attend_composed(queries, &keys, &values, mask_spec, masks)
         }
     }
 
@@ -143,18 +143,18 @@ impl Attention {
         queries: &Array,
         keys: &Array,
         values: &Array,
-        sight: &MaskSpec,
+        mask_spec: &MaskSpec,
         masks: &mut Masks,
     ) -> Result<Array> {
         let (n, width) = (queries.dim(0), dim(self.heads.query_count * self.heads.dim));
         let by_head = queries.transpose_axes(&[1, 0, 2])?.expand_dims(0)?;
         let grid;
-        let mask = if sight.is_whole() {
+        let mask = if mask_spec.is_whole() {
             None
-        } else if sight.is_causal() {
+        } else if mask_spec.is_causal() {
             Some(ScaledDotProductAttentionMask::Causal)
         } else {
-            grid = masks.boolean(sight)?;
+            grid = masks.boolean(mask_spec)?;
             Some(ScaledDotProductAttentionMask::Array(&grid))
         };
         fast::scaled_dot_product_attention(by_head, keys, values, self.scale, mask, None)?
@@ -169,7 +169,7 @@ impl Attention {
         queries: &Array,
         keys: &Array,
         values: &Array,
-        sight: &MaskSpec,
+        mask_spec: &MaskSpec,
         masks: &mut Masks,
     ) -> Result<Array> {
         let Heads {
@@ -190,12 +190,12 @@ impl Attention {
         } else {
             grouped
         };
-        if sight.is_whole() {
+        if mask_spec.is_whole() {
             let products = grouped.matmul(keys.transpose_axes(&[0, 1, 3, 2])?)?;
             let scores = ops::softmax_axis(soft_cap(products, self.soft_cap)?, -1, true)?;
             return scores.matmul(values)?.reshape(&[n, width]);
         }
-        let mask = masks.additive(sight, queries.dtype())?;
+        let mask = masks.additive(mask_spec, queries.dtype())?;
         let by_head = grouped.transpose_axes(&[1, 2, 0, 3])?;
         let across = keys.transpose_axes(&[1, 0, 3, 2])?;
         let products = if self.soft_cap.is_none() {

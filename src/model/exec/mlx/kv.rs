@@ -113,9 +113,9 @@ impl KvCache for MlxKv {
         if tokens.is_empty() || tokens.end > self.len {
             return None;
         }
-        let frozen = export::of(self, tokens);
-        frozen
-            .inspect_err(|error| tracing::error!(%error, "keys and values could not be copied"))
+        let exported = export::of(self, tokens);
+        exported
+            .inspect_err(|error| tracing::error!(%error, "KV cache export failed"))
             .ok()
     }
 

@@ -59,31 +59,31 @@ pub(super) struct Masks {
 
 impl Masks {
     /// `[queries, keys]` of 0 where a query sees a key, and minus infinity elsewhere.
-    pub(super) fn additive(&mut self, sight: &MaskSpec, dtype: ArrayType) -> Result<Array> {
-        cached(&mut self.additive, sight, |shape| {
+    pub(super) fn additive(&mut self, mask_spec: &MaskSpec, dtype: ArrayType) -> Result<Array> {
+        cached(&mut self.additive, mask_spec, |shape| {
             let shade = |seen| if seen { 0.0 } else { f32::NEG_INFINITY };
-            from_vec(sight.grid().map(shade).collect(), shape)?.as_dtype(dtype)
+            from_vec(mask_spec.grid().map(shade).collect(), shape)?.as_dtype(dtype)
         })
     }
 
     /// `[queries, keys]` of whether a query sees a key.
-    pub(super) fn boolean(&mut self, sight: &MaskSpec) -> Result<Array> {
-        cached(&mut self.boolean, sight, |shape| {
-            from_vec(sight.grid().collect(), shape)
+    pub(super) fn boolean(&mut self, mask_spec: &MaskSpec) -> Result<Array> {
+        cached(&mut self.boolean, mask_spec, |shape| {
+            from_vec(mask_spec.grid().collect(), shape)
         })
     }
 }
 
 fn cached(
     masks: &mut HashMap<MaskSpec, Array>,
-    sight: &MaskSpec,
+    mask_spec: &MaskSpec,
     make: impl FnOnce(&[usize]) -> Result<Array>,
 ) -> Result<Array> {
-    if let Some(mask) = masks.get(sight) {
+    if let Some(mask) = masks.get(mask_spec) {
         return Ok(mask.clone());
     }
-    let mask = make(&[sight.queries.len(), sight.keys.len()])?;
-    masks.insert(sight.clone(), mask.clone());
+    let mask = make(&[mask_spec.queries.len(), mask_spec.keys.len()])?;
+    masks.insert(mask_spec.clone(), mask.clone());
     Ok(mask)
 }
 
@@ -91,37 +91,37 @@ fn cached(
 mod tests {
     use super::*;
 
-    fn rows(sight: &MaskSpec) -> Vec<String> {
-        let cells: Vec<char> = sight
+    fn rows(mask_spec: &MaskSpec) -> Vec<String> {
+        let cells: Vec<char> = mask_spec
             .grid()
             .map(|seen| if seen { 'x' } else { '.' })
             .collect();
         cells
-            .chunks(sight.keys.len())
+            .chunks(mask_spec.keys.len())
             .map(|row| row.iter().collect())
             .collect()
     }
 
     #[test]
     fn without_window_queries_see_everything_up_to_themselves() {
-        let sight = MaskSpec::new(2..5, None);
-        assert_eq!(rows(&sight), ["xxx..", "xxxx.", "xxxxx"]);
-        assert!(sight.is_causal());
+        let mask_spec = MaskSpec::new(2..5, None);
+        assert_eq!(rows(&mask_spec), ["xxx..", "xxxx.", "xxxxx"]);
+        assert!(mask_spec.is_causal());
     }
 
     #[test]
     fn a_window_counts_the_query_itself() {
-        let sight = MaskSpec::new(3..6, Some(2));
-        assert_eq!(sight.keys, 2..6);
-        assert_eq!(rows(&sight), ["xx..", ".xx.", "..xx"]);
-        assert!(!sight.is_causal());
+        let mask_spec = MaskSpec::new(3..6, Some(2));
+        assert_eq!(mask_spec.keys, 2..6);
+        assert_eq!(rows(&mask_spec), ["xx..", ".xx.", "..xx"]);
+        assert!(!mask_spec.is_causal());
     }
 
     #[test]
     fn a_single_query_needs_no_mask() {
-        let sight = MaskSpec::new(9..10, Some(4));
-        assert_eq!(sight.keys, 6..10);
-        assert!(sight.is_whole() && rows(&sight) == ["xxxx"]);
+        let mask_spec = MaskSpec::new(9..10, Some(4));
+        assert_eq!(mask_spec.keys, 6..10);
+        assert!(mask_spec.is_whole() && rows(&mask_spec) == ["xxxx"]);
     }
 
     #[test]

@@ -84,8 +84,8 @@ impl MlxExecutor {
     /// Loads the weights of a description, on the thread that will run the model.
     ///
     /// # Errors
-    /// Names the file and the tensor if a tensor is missing, has another shape than the
-    /// description, or has a type that cannot be read. Errors of MLX carry its message.
+    /// If a tensor is missing, has another shape than the description, or has a type that cannot be
+    /// read; the error names file and tensor. Errors of MLX carry its message.
     pub fn load(
         spec: &DecoderSpec,
         tensors: &dyn Tensors,

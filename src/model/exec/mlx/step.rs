@@ -23,7 +23,7 @@ use crate::{
 
 /// The state of a step's batch that all layers share.
 pub(super) struct Batch<'a> {
-    memories: Vec<(Span, &'a mut MlxKv)>,
+    kv_caches: Vec<(Span, &'a mut MlxKv)>,
     /// One for each of the model's rotary embeddings.
     rotations: Vec<Rotation>,
     masks: Masks,
@@ -43,13 +43,13 @@ impl Batch<'_> {
         heads: &Array,
         lanes: &CpuStreams,
     ) -> Result<Array> {
-        attention.mix(heads, layer, &mut self.memories, &mut self.masks, lanes)
+        attention.mix(heads, layer, &mut self.kv_caches, &mut self.masks, lanes)
     }
 
     /// Evaluates the logits, if any are needed, and the KV caches.
     fn evaluate(&self, logits: Option<&Array>) -> Result<()> {
         let mut arrays: Vec<Array> = logits.into_iter().cloned().collect();
-        for (_, memory) in &self.memories {
+        for (_, memory) in &self.kv_caches {
             memory.visit(|array| arrays.push(array.clone()));
         }
         transforms::eval(&arrays)
@@ -90,12 +90,12 @@ impl MlxExecutor {
 
     /// Extends the KV caches and prepares the values that all layers share.
     fn batch<'a>(&self, slots: &'a mut [Slot<'_, MlxKv>]) -> Result<Batch<'a>> {
-        let (mut memories, mut positions) = (Vec::with_capacity(slots.len()), Vec::new());
+        let (mut kv_caches, mut positions) = (Vec::with_capacity(slots.len()), Vec::new());
         for slot in slots {
             let (start, first) = (slot.kv.len(), positions.len());
             slot.kv.extend(slot.tokens.len())?;
             positions.extend(start..slot.kv.len());
-            memories.push((
+            kv_caches.push((
                 Span {
                     rows: first..positions.len(),
                     start,
@@ -109,7 +109,7 @@ impl MlxExecutor {
             .map(|rope| self.rotation(rope, &positions))
             .collect::<Result<_>>()?;
         Ok(Batch {
-            memories,
+            kv_caches,
             rotations,
             masks: Masks::default(),
         })

@@ -1,4 +1,4 @@
-//! One session, if all of it can be read; its head made anew if that alone is missing or old.
+//! Reads one complete session. Rebuilds its header if only the header is missing or outdated.
 
 use sha2::{Digest, Sha256};
 
@@ -20,19 +20,19 @@ use crate::session::{
     store::{ReadStore, StorageError},
 };
 
-/// A whole session.
+/// A complete session.
 pub(super) struct Salvaged {
     pub(super) header: SessionHeader,
     pub(super) events: Vec<Payload>,
-    /// The body of its response, unless the head holds it.
+    /// The body of its response; `None` if the header contains the body.
     pub(super) body: Option<Payload>,
     pub(super) flat: Option<Payload>,
-    /// When its turn ended, or began if it did not end.
+    /// The time when its turn ended; the time when it began if it did not end.
     pub(super) ended_at_ms: i64,
 }
 
 impl Salvaged {
-    /// The sessions without which this one means nothing.
+    /// The sessions that this session depends on.
     pub(super) fn needs(&self) -> impl Iterator<Item = SessionId> + '_ {
         self.header
             .fork
@@ -42,7 +42,7 @@ impl Salvaged {
     }
 }
 
-/// Reads a session and checks all of it.
+/// Loads a session and checks all of it.
 pub(super) fn salvage(read: &impl ReadStore, id: SessionId) -> Result<Salvaged, LogError> {
     let (header, events) = match load::<SessionHeader>(read, &Key::header(id))? {
         Some(header) => load_with_events(read, id, header)?,
@@ -89,8 +89,8 @@ fn load_with_events(
     Ok((header, events))
 }
 
-/// A session whose turn is in flight, or whose last head was lost: then one from before the turn
-/// ended may still be found.
+/// Loads a session that has no header: its turn is in flight, or the header is lost. In the second
+/// case the older open header may still exist.
 fn load_without_header(
     read: &impl ReadStore,
     id: SessionId,
@@ -129,8 +129,8 @@ fn load_flattened_prefix_payload(
     })?)
 }
 
-/// Makes a head from the events that are there, in order, from the first on. A response comes back
-/// if its body has values of its own, to be read but not to be forked.
+/// Rebuilds a header from the leading intact events. A response is restored if its body has its own
+/// values; it can be read but not forked.
 fn rebuild_header(
     read: &impl ReadStore,
     id: SessionId,
@@ -199,7 +199,7 @@ fn rebuild_response(
         }))
 }
 
-/// The events from the first on, up to the first that is not whole.
+/// Loads the leading events, up to the first missing or damaged one.
 fn leading_events(read: &impl ReadStore, id: SessionId) -> Result<Vec<Payload>, StorageError> {
     let mut events: Vec<Payload> = Vec::new();
     let mut assembly = Assembly::default();

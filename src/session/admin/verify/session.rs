@@ -1,4 +1,4 @@
-//! One session: its events, its response, and what it says of others.
+//! Verification of one session: events, response, parents and index entries.
 
 use super::{Report, load_header};
 use crate::session::{
@@ -14,7 +14,7 @@ use crate::session::{
     store::{ReadStore, StorageError},
 };
 
-/// Checks a session that is not being erased.
+/// Checks a session that GC is not erasing.
 pub(super) fn check(
     read: &impl ReadStore,
     id: SessionId,
@@ -197,7 +197,7 @@ fn check_index_entries(
     Ok(())
 }
 
-/// The flattened tokens must be those of the ancestors that they stand for.
+/// Checks that the flattened prefix equals the tokens of the ancestors it covers.
 fn check_flattened_prefix(
     read: &impl ReadStore,
     id: SessionId,

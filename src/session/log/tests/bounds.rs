@@ -1,4 +1,4 @@
-//! Bounds on what is kept: on number, bytes and age.
+//! Tests of retention: number, bytes and age.
 
 use std::sync::Arc;
 

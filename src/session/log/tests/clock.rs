@@ -1,4 +1,4 @@
-//! A clock that tests set.
+//! A clock for tests.
 
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 
@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use crate::clock::Clock;
 
-/// Shows what it was set to, in milliseconds since 1970; 0 at first.
+/// A clock that shows the time it was set to, in milliseconds since 1970; 0 at first.
 #[derive(Debug, Default)]
 pub(in crate::session) struct SetClock(AtomicI64);
 

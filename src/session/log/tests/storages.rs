@@ -1,4 +1,4 @@
-//! Storages that count, or stop at a gate.
+//! Storages for tests that count operations or stop at a gate.
 
 use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
@@ -10,7 +10,7 @@ use crate::session::{
     store::{Batch, Storage, StorageError, Value, memory::MemoryStorage},
 };
 
-/// Counts reads and bytes.
+/// A storage that counts reads and records the largest batch.
 #[derive(Default)]
 pub(super) struct CountingStorage {
     pub(super) inner: MemoryStorage,
@@ -58,7 +58,7 @@ impl Storage for CountingStorage {
     }
 }
 
-/// Stops each commit between the write and the sync, and lets it fail if told so.
+/// A storage that stops each commit between write and sync, and can make it fail.
 pub(super) struct GatedStorage {
     pub(super) inner: MemoryStorage,
     pub(super) gate: std::sync::Mutex<Option<(mpsc::SyncSender<()>, mpsc::Receiver<bool>)>>,

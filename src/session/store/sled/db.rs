@@ -1,6 +1,6 @@
-//! The engine itself, opened and used so that its panics become errors.
+//! The sled database. Errors and panics of sled become [`StorageError`].
 //!
-//! Damage makes sled panic, on opening as well as on reading; none of that may pass further up.
+//! A damaged file makes sled panic, both on opening and on reading.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -15,17 +15,17 @@ use crate::session::{
     store::{ReadStore, StorageError, Value},
 };
 
-/// An open sled database, of which only the default tree is used.
+/// An open sled database. Only its default tree is used.
 pub(super) struct Db {
     db: Option<::sled::Db>,
 }
 
 impl Db {
-    /// Opens the database in a folder, or makes one there. The threads of one that was just closed
-    /// may hold its lock for a moment.
+    /// Opens or creates the database in a folder. Retries for up to two seconds, because threads of
+    /// a database just closed may still hold its lock.
     pub(super) fn open(dir: &Path, cache_bytes: u64) -> Result<Self, StorageError> {
         let config = || {
-            // The periodic flusher would sync behind the committer's back and keep its errors.
+            // sled's periodic flusher would swallow sync errors, so it is disabled.
             ::sled::Config::new()
                 .path(dir)
                 .cache_capacity(cache_bytes)
@@ -52,7 +52,7 @@ impl Db {
             .ok_or_else(|| StorageError::Failed("the store is closed".into()))
     }
 
-    /// Applies changes atomically; returns when they are durable.
+    /// Applies changes atomically and flushes; returns when they are durable.
     pub(super) fn write<'a>(
         &self,
         writes: impl IntoIterator<Item = (&'a Key, &'a Option<Value>)>,
@@ -69,13 +69,13 @@ impl Db {
         self.flush()
     }
 
-    /// Makes everything durable that was written.
+    /// Flushes: makes everything written durable.
     pub(super) fn flush(&self) -> Result<(), StorageError> {
         let db = self.db()?;
         guarded("flushing it", || db.flush()).map(|_bytes| ())
     }
 
-    /// Lets the database go.
+    /// Closes the database.
     pub(super) fn close(&mut self) {
         let db = self.db.take();
         let _ = catch_unwind(AssertUnwindSafe(|| drop(db)));
@@ -107,7 +107,7 @@ impl Drop for Db {
     }
 }
 
-/// Runs a call into sled and turns its errors and panics into ours.
+/// Calls sled and converts its errors and panics.
 fn guarded<T>(doing: &str, call: impl FnOnce() -> ::sled::Result<T>) -> Result<T, StorageError> {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(value)) => Ok(value),

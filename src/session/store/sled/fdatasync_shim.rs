@@ -1,33 +1,34 @@
-//! What sled asks of Linux when it flushes, as it is meant.
+//! Defines `sync_file_range` as `fdatasync` for the whole program, so that sled's flush is durable
+//! on Linux.
 //!
-//! sled calls `sync_file_range`. That writes pages, but not the file's length, nor where on the disk its blocks lie,
-//! nor what the disk holds in a cache of its own. After it sled takes for durable what it has moved, and writes over
-//! the place where that lay before, within one and the same flush: a power cut then may leave neither. So this
-//! function takes the place of the C library's in the whole program and syncs the file, as sled itself does on
-//! every other system.
+//! On Linux sled flushes with `sync_file_range`. That call writes pages. It does not sync the
+//! file's length, the location of its blocks, or the disk's write cache. Within one flush, sled
+//! then treats moved data as durable and overwrites the segment it came from. A power cut at that
+//! moment can lose both copies. This definition overrides the C library's function. On other
+//! systems sled syncs the file itself. See docs/adr/0023.
 
 use std::ffi::{c_int, c_uint};
 
-/// Makes a file durable that is written through `file`, all of it: what comes first must be there first. Gives 0,
-/// or -1 with `errno` set.
+/// Syncs all of `file` with `fdatasync`. Returns 0, or -1 with `errno` set.
 ///
-/// An error is never one of space, which the caller would think it could have again: the pages may be gone.
+/// Every error becomes `EIO`. After a failed sync dirty pages may be lost, so the caller must not
+/// treat the error as a recoverable full disk.
 #[unsafe(no_mangle)]
 #[expect(
     unsafe_code,
     reason = "it takes the place of a function of the C library"
 )]
 extern "C" fn sync_file_range(file: c_int, _at: i64, _len: i64, _how: c_uint) -> c_int {
-    // SAFETY: any number may be given for a file; the C library answers with an error if it is none.
+    // SAFETY: fdatasync accepts any integer; an invalid descriptor gives an error.
     let synced = unsafe { libc::fdatasync(file) };
     if synced != 0 {
-        // SAFETY: the C library's pointer to this thread's own number is always valid.
+        // SAFETY: the C library's pointer to this thread's errno is always valid.
         unsafe { *libc::__errno_location() = libc::EIO };
     }
     synced
 }
 
-/// Keeps the function in every program that this is part of.
+/// Keeps the linker from dropping the function.
 #[used]
 static IN_PLACE: extern "C" fn(c_int, i64, i64, c_uint) -> c_int = sync_file_range;
 

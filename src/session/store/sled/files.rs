@@ -1,4 +1,4 @@
-//! The files of a store: private, made durable with their folders, used by one process.
+//! File operations of a store: private permissions, durable renames, the folder lock.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, TryLockError},
@@ -9,7 +9,7 @@ use std::{
 
 use crate::session::store::StorageError;
 
-/// What a failed step was about, as an error that names the file.
+/// Returns a mapper from an I/O error to a [`StorageError`] that names the step and the file.
 pub(super) fn failed(doing: &str, path: &Path) -> impl FnOnce(io::Error) -> StorageError {
     let what = format!("{doing} {}", path.display());
     move |error| match error.kind() {
@@ -20,7 +20,7 @@ pub(super) fn failed(doing: &str, path: &Path) -> impl FnOnce(io::Error) -> Stor
     }
 }
 
-/// Makes a folder, and those above it, for the owner only, and durable.
+/// Creates a folder and its parents with mode 0700, durably.
 pub(super) fn make_private_dir(dir: &Path) -> Result<(), StorageError> {
     if dir.is_dir() {
         return Ok(());
@@ -33,8 +33,8 @@ pub(super) fn make_private_dir(dir: &Path) -> Result<(), StorageError> {
     }
 }
 
-/// Takes from others what they may do with a folder that was there before. What matters lies in a
-/// folder below that is private in any case, so it is no error if this one belongs to somebody else.
+/// Sets mode 0700 on an existing folder. A failure is only logged: the store is in a subfolder that
+/// is always private.
 pub(super) fn make_private(dir: &Path) {
     let is_open = fs::metadata(dir).is_ok_and(|data| data.permissions().mode() & 0o077 != 0);
     if is_open && let Err(error) = set_mode(dir, 0o700) {
@@ -42,7 +42,7 @@ pub(super) fn make_private(dir: &Path) {
     }
 }
 
-/// Opens a file for reading and writing, made for the owner only if it is not there.
+/// Opens a file for reading and writing; creates it with mode 0600 if it is missing.
 pub(super) fn open_private(path: &Path) -> Result<File, StorageError> {
     let mut options = OpenOptions::new();
     options
@@ -54,7 +54,7 @@ pub(super) fn open_private(path: &Path) -> Result<File, StorageError> {
     options.open(path).map_err(failed("opening", path))
 }
 
-/// Opens a file that must be there, for reading and writing.
+/// Opens an existing file for reading and writing.
 pub(super) fn open_existing(path: &Path) -> Result<File, StorageError> {
     OpenOptions::new()
         .read(true)
@@ -63,7 +63,7 @@ pub(super) fn open_existing(path: &Path) -> Result<File, StorageError> {
         .map_err(failed("opening", path))
 }
 
-/// Takes the folder for this process; released when the file is dropped.
+/// Locks the folder for this process. Dropping the file releases the lock.
 pub(super) fn lock(path: &Path) -> Result<File, StorageError> {
     let file = open_private(path)?;
     match file.try_lock() {
@@ -77,13 +77,13 @@ pub(super) fn lock(path: &Path) -> Result<File, StorageError> {
     }
 }
 
-/// Makes what a folder lists durable.
+/// Syncs a folder, so that its entries are durable.
 pub(super) fn sync_dir(dir: &Path) -> Result<(), StorageError> {
     let synced = File::open(dir).and_then(|dir| dir.sync_all());
     synced.map_err(failed("syncing the folder", dir))
 }
 
-/// Makes everything below a folder durable and private, and the folder itself.
+/// Syncs a folder with all files and folders below it, and makes them private.
 pub(super) fn sync_tree(dir: &Path) -> Result<(), StorageError> {
     let entries = fs::read_dir(dir).map_err(failed("listing", dir))?;
     for entry in entries {
@@ -105,7 +105,7 @@ fn set_mode(path: &Path, mode: u32) -> Result<(), StorageError> {
     set.map_err(failed("setting the permissions of", path))
 }
 
-/// Removes a folder with all below it, if it is there.
+/// Removes a folder with its contents, if it exists.
 pub(super) fn remove_tree(dir: &Path) -> Result<(), StorageError> {
     match fs::remove_dir_all(dir) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -115,7 +115,7 @@ pub(super) fn remove_tree(dir: &Path) -> Result<(), StorageError> {
     }
 }
 
-/// Copies a folder with all below it, privately.
+/// Copies a folder with its contents; the copy is private.
 pub(super) fn copy_tree(from: &Path, to: &Path) -> Result<(), StorageError> {
     make_private_dir(to)?;
     for entry in fs::read_dir(from).map_err(failed("listing", from))? {
@@ -132,14 +132,17 @@ pub(super) fn copy_tree(from: &Path, to: &Path) -> Result<(), StorageError> {
     Ok(())
 }
 
-/// Renames a folder; durable once the old parent is synced, if that is another one.
+/// Renames a folder and syncs the new parent. If the old parent differs, the caller must sync it.
 pub(super) fn rename_dir(from: &Path, to: &Path) -> Result<(), StorageError> {
     fs::rename(from, to).map_err(failed("renaming", from))?;
     to.parent().map_or(Ok(()), sync_dir)
 }
 
-/// Takes space that [`give_up_reserve`] frees when the disk is full, so that the engine can still be
-/// opened and read then. Succeeds only while there is that much space.
+/// Allocates the disk reserve, which [`free_reserve`] frees on a full disk so that sled can still
+/// be opened and read.
+///
+/// # Errors
+/// [`StorageError::Full`] if there is not enough space.
 pub(super) fn allocate_reserve(path: &Path) -> Result<(), StorageError> {
     let reserve = open_private(path)?;
     let kept = reserve
@@ -156,7 +159,7 @@ pub(super) fn allocate_reserve(path: &Path) -> Result<(), StorageError> {
     })
 }
 
-/// Frees the space of the reserve, if there is one.
+/// Frees the disk reserve, if it exists.
 pub(super) fn free_reserve(path: &Path) -> Result<(), StorageError> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -166,5 +169,5 @@ pub(super) fn free_reserve(path: &Path) -> Result<(), StorageError> {
     }
 }
 
-/// Enough for the engine's summary of a large file and for one of its segments.
+/// The size of the disk reserve: enough for sled's snapshot of a large file and one segment.
 const RESERVE_LEN_BYTES: usize = 8 << 20;

@@ -1,11 +1,13 @@
-//! Sled's own log file, looked at without sled and without changing it.
+//! Checks sled's log file without sled, and without changing the file.
 //!
-//! On opening, sled replays the segments written since its last summary of the file. Where a
-//! message in one of them cannot be read, it skips the rest of the segment, or drops all later ones
-//! and overwrites them with zeros. So damage there is looked for first. Layout of version 0.34:
-//! segments of 512 KiB, each with a header of 20 bytes (crc32, position in the log, stable position;
-//! complemented), then messages: crc32, kind, and three variable-length numbers (length, segment
-//! number, page), then the body. What follows the last message of the log may be anything.
+//! On opening, sled replays the segments written since its last snapshot. At an unreadable message
+//! it skips the rest of the segment, or drops all later segments and overwrites them with zeros. So
+//! this check runs before sled opens the file.
+//!
+//! Layout of sled 0.34: segments of 512 KiB. Each has a 20-byte header (crc32, log position, stable
+//! position; all complemented), then messages. A message is crc32, kind, three variable-length
+//! numbers (length, segment number, page), and the body. The bytes after the last message of the
+//! log are undefined.
 
 use std::{fs, fs::File, os::unix::fs::FileExt, path::Path};
 
@@ -14,22 +16,22 @@ use crate::session::store::StorageError;
 
 const SEGMENT_LEN_BYTES: u64 = 512 << 10;
 const SEGMENT_HEADER_LEN_BYTES: usize = 20;
-/// No message begins closer to the end of a segment.
+/// The maximum length of a message header. No message begins closer to the end of a segment.
 const MESSAGE_HEADER_LEN_MAX_BYTES: usize = 32;
 const KIND_UNWRITTEN: u8 = 0;
 const KIND_CAP: u8 = 2;
 const KIND_LAST: u8 = 11;
 
-/// What the file looks like.
+/// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LogCheck {
-    /// Position in the log after its last message.
+    /// The log position after the last message.
     pub(super) end: u64,
-    /// What cannot be as sled left it, if anything.
+    /// A sentence on the first damage, if any.
     pub(super) damage: Option<String>,
 }
 
-/// Examines the part of the file that sled will replay.
+/// Checks the part of the file that sled will replay.
 pub(super) fn check(sled_dir: &Path) -> Result<LogCheck, StorageError> {
     let path = sled_dir.join("db");
     let file = File::open(&path).map_err(files::failed("opening", &path))?;
@@ -53,7 +55,8 @@ pub(super) fn check(sled_dir: &Path) -> Result<LogCheck, StorageError> {
     Ok(LogCheck { end, damage })
 }
 
-/// The log position up to which the newest summary covers the file; 0 without one.
+/// Returns the log position up to which sled's newest snapshot covers the file; 0 without a
+/// snapshot.
 fn summary_position(sled_dir: &Path) -> Result<u64, StorageError> {
     let mut newest = 0;
     for entry in fs::read_dir(sled_dir).map_err(files::failed("listing", sled_dir))? {
@@ -68,13 +71,13 @@ fn summary_position(sled_dir: &Path) -> Result<u64, StorageError> {
 }
 
 struct Segment {
-    /// Where it lies in the file.
+    /// The segment's byte offset in the file.
     offset: u64,
-    /// Where it begins in the log.
+    /// The segment's position in the log.
     position: u64,
 }
 
-/// The segments with a good header, and a sentence on the first with a bad one.
+/// Returns the segments with a valid header, and a sentence on the first invalid header.
 fn segment_headers(
     file: &File,
     path: &Path,
@@ -114,7 +117,7 @@ fn parse_segment_header(header: &[u8]) -> Option<u64> {
         .then_some(position)
 }
 
-/// As many bytes as there are, up to `len`.
+/// Reads up to `len` bytes; fewer at the end of the file.
 fn read_at(file: &File, offset: u64, len: usize, path: &Path) -> Result<Vec<u8>, StorageError> {
     let mut bytes = vec![0; len];
     let mut filled = 0;
@@ -130,13 +133,13 @@ fn read_at(file: &File, offset: u64, len: usize, path: &Path) -> Result<Vec<u8>,
 }
 
 struct ScannedSegment {
-    /// Length of the header and the whole messages after it.
+    /// Length of the header and the whole messages after it, in bytes.
     len: usize,
-    /// True if nothing more fits.
+    /// True if no further message fits.
     full: bool,
 }
 
-/// Follows the messages of a segment until one cannot be read.
+/// Follows the messages of a segment up to the first unreadable one.
 fn scan_messages(segment: &[u8], number: u64) -> ScannedSegment {
     let mut len = SEGMENT_HEADER_LEN_BYTES;
     let last_start = SEGMENT_LEN_BYTES as usize - MESSAGE_HEADER_LEN_MAX_BYTES;
@@ -154,7 +157,7 @@ fn scan_messages(segment: &[u8], number: u64) -> ScannedSegment {
     ScannedSegment { len, full: true }
 }
 
-/// Length and kind of the whole, undamaged message of segment `number` at the start of `bytes`.
+/// Returns length and kind of the undamaged message of segment `number` at the start of `bytes`.
 fn parse_message(bytes: &[u8], number: u64) -> Option<(usize, u8)> {
     let stored = u32::from_le_bytes(bytes.get(..4)?.try_into().ok()?);
     let kind = *bytes.get(4)?;
@@ -201,8 +204,8 @@ fn parse_number(bytes: &[u8]) -> Option<(u64, usize)> {
     })
 }
 
-/// True if a message of the same segment can be read anywhere after the place where the walk
-/// ended: then the log did not end there.
+/// True if a message of the same segment is readable after `from`. The log then did not end at
+/// `from`.
 fn has_later_message(bytes: &[u8], segment: &Segment, from: usize) -> bool {
     let number = segment.position / SEGMENT_LEN_BYTES;
     (from + 1..bytes.len()).any(|at| parse_message(&bytes[at..], number).is_some())

@@ -1,9 +1,9 @@
-//! A small file beside the engine that says how much the store must hold.
+//! The manifest: a small file outside sled that states what the store must contain.
 //!
-//! The engine, given a damaged or truncated file, may open with less than was there, or with
-//! nothing, and not say so. The manifest states a durable state of the store, never one ahead of
-//! it: the commit under way writes what the one before it left. It has two slots of one page each,
-//! written in turn, so that a torn write leaves the other.
+//! Given a damaged or truncated file, sled may open with less data, or with none, without an error.
+//! The manifest records a durable state, never a later one: each commit writes the state of the
+//! commit before it. There are two slots of one page each, written in turn. So a torn write leaves
+//! the other slot intact.
 
 use std::{
     fs::File,
@@ -23,17 +23,17 @@ use crate::session::{
 
 const SLOT_LEN_BYTES: usize = 4096;
 
-/// The open file.
+/// The open manifest file.
 #[derive(Debug)]
 pub(super) struct ManifestFile {
     file: File,
     path: PathBuf,
-    /// What it says.
+    /// The newest manifest.
     pub(super) current: Manifest,
 }
 
 impl ManifestFile {
-    /// Makes the file with its first statement, durably.
+    /// Creates the file with its first manifest, durably.
     pub(super) fn create(path: &Path, first: Manifest) -> Result<Self, StorageError> {
         let file = files::open_private(path)?;
         let empty = vec![0; 2 * SLOT_LEN_BYTES];
@@ -49,7 +49,7 @@ impl ManifestFile {
         Ok(manifest)
     }
 
-    /// Opens the file and reads its newest whole statement.
+    /// Opens the file and reads its newest valid slot.
     pub(super) fn open(path: &Path) -> Result<Self, StorageError> {
         let unreadable = || {
             StorageError::Refused(format!(
@@ -72,7 +72,7 @@ impl ManifestFile {
         })
     }
 
-    /// Writes a new statement into the older slot, without syncing it.
+    /// Writes a new manifest into the older slot, without a sync.
     pub(super) fn write(&mut self, next: Manifest) -> Result<(), StorageError> {
         let generation = self.current.generation + 1;
         let next = Manifest { generation, ..next };
@@ -85,7 +85,7 @@ impl ManifestFile {
         Ok(())
     }
 
-    /// Makes the last statement durable.
+    /// Syncs the file.
     pub(super) fn sync(&self) -> Result<(), StorageError> {
         self.file
             .sync_data()

@@ -1,10 +1,11 @@
-//! The storage over sled 0.34: the only place that knows which engine keeps the bytes.
+//! The storage over sled 0.34, the only module that uses sled.
 //!
-//! Measured rules, without which that engine loses acknowledged data: on Linux its flush does not sync, so
-//! what it calls there is replaced by what does; no value exceeds 4 KiB, as larger ones
-//! land in files that are never synced; nothing is accepted after a failed sync; what the store
-//! must hold is stated outside of it and compared before the engine touches a file, because it
-//! rewrites a damaged one when opening it; and its panics are caught.
+//! Measurements showed that sled alone loses acknowledged data. Five rules prevent that. (1) On
+//! Linux `sync_file_range` is replaced by `fdatasync`, because sled's flush does not sync. (2) No
+//! value exceeds 4 KiB, because sled never syncs its blob files. (3) No write is accepted after a
+//! failed sync. (4) A manifest outside sled states what the store must contain. It is checked
+//! before sled opens a file, because sled rewrites a damaged file on opening. (5) Panics of sled
+//! are caught.
 
 mod db;
 #[cfg(target_os = "linux")]
@@ -37,10 +38,10 @@ use db::Db;
 use paths::Paths;
 use writer::{Writer, WriterState};
 
-/// How a store is opened.
+/// Options of a sled store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SledOptions {
-    /// Memory for pages of the tree, in bytes.
+    /// The size of sled's page cache, in bytes.
     pub cache_bytes: u64,
 }
 
@@ -52,7 +53,7 @@ impl Default for SledOptions {
     }
 }
 
-/// A store in a folder, for this process alone.
+/// A store in a folder. One process uses it.
 pub struct SledStorage {
     paths: Paths,
     options: SledOptions,
@@ -63,14 +64,14 @@ pub struct SledStorage {
     lock: File,
 }
 
-/// What writing has cost so far.
+/// Counters of write operations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WriteStats {
-    /// Commits that became durable.
+    /// Commits made durable.
     pub commits: u64,
-    /// Times that the engine was told to make its buffers durable.
+    /// Flushes of sled.
     pub flushes: u64,
-    /// Files synced; the engine's once for each flush, though it syncs it for each of its buffers.
+    /// Files synced. sled's file counts once per flush, although sled syncs it once per buffer.
     pub syncs: u64,
 }
 
@@ -82,27 +83,28 @@ struct Counters {
 }
 
 impl SledStorage {
-    /// Opens the store in `dir`, or makes one there.
+    /// Opens the store in `dir`, or creates one there.
     ///
     /// # Errors
-    /// [`StorageError::Refused`] with a sentence if another process uses it, if a newer program
-    /// wrote it, or if it does not hold what its manifest says.
+    /// [`StorageError::Refused`] if another process uses the store, a newer program wrote it, or
+    /// its content does not match the manifest.
     pub fn open(dir: &Path, options: &SledOptions) -> Result<Self, StorageError> {
         open::open(dir, options)
     }
 
-    /// A folder for a store that is to replace this one; the next opening removes it if it did not.
+    /// Returns an empty folder for a store that will replace this one. The next opening removes an
+    /// unused folder.
     ///
     /// # Errors
-    /// From removing what an earlier attempt left.
+    /// From removing the files of an earlier attempt.
     pub fn begin_replacement(&self) -> Result<PathBuf, StorageError> {
         let dir = self.paths.replacement();
         files::remove_tree(&dir)?;
         Ok(dir)
     }
 
-    /// Closes this store and puts the one in the replacement folder in its place, durably. A crash
-    /// on the way leaves either.
+    /// Closes this store and replaces it by the one in the replacement folder, durably. A crash
+    /// leaves one of the two.
     ///
     /// # Errors
     /// From closing, renaming and removing.
@@ -118,7 +120,7 @@ impl SledStorage {
         files::remove_tree(&new.dir)
     }
 
-    /// What commits have cost since the store was opened.
+    /// Returns the write counters since the store was opened.
     pub fn write_stats(&self) -> WriteStats {
         WriteStats {
             commits: self.counters.commits.load(Ordering::Relaxed),
@@ -140,7 +142,7 @@ impl SledStorage {
 
     fn try_commit(&self, writer: &mut Writer, batch: &Batch) -> Result<(), StorageError> {
         writer.write_manifest(false, &self.paths)?;
-        // The manifest states what is durable already, so it need not wait for the engine.
+        // The manifest states the previous, durable commit, so its sync may run beside sled's.
         let (manifest, durable) = (&writer.manifest, writer.durable.commit);
         let sync = |file: &dyn Fn() -> Result<(), StorageError>| {
             self.counters.syncs.fetch_add(1, Ordering::Relaxed);
@@ -160,15 +162,15 @@ impl SledStorage {
         })
     }
 
-    /// Makes the engine readable again after its disk was full.
+    /// Frees the disk reserve and reopens sled, so that reads work on a full disk.
     fn reopen_with_reserve(&self, writer: &mut Writer) -> Result<(), StorageError> {
         files::free_reserve(&self.paths.reserve())?;
         self.reopen(writer)
     }
 
-    /// After a failed write the engine refuses reads of every page that the write had changed, and
-    /// those may be all. Opened again it does not. No commit follows, and readers still get the values
-    /// from before the write.
+    /// Reopens sled for reads after a failed write. sled then refuses reads of every page that the
+    /// write changed, possibly all pages. A reopened sled serves them. No commit follows, and
+    /// readers still get the values from before the write.
     fn reopen_for_reads(&self, durable: u64) {
         let mut db = self.db.write().unwrap_or_else(PoisonError::into_inner);
         db.close();
@@ -182,7 +184,7 @@ impl SledStorage {
         }
     }
 
-    /// Closes the engine and opens it again over the same file.
+    /// Closes sled and opens it again over the same file.
     fn reopen(&self, writer: &mut Writer) -> Result<(), StorageError> {
         let mut db = self.db.write().unwrap_or_else(PoisonError::into_inner);
         db.close();
@@ -196,8 +198,8 @@ impl SledStorage {
     }
 }
 
-/// The totals in an engine that was opened again: of the commit that was durable, or of the one
-/// after it, which then was written in whole.
+/// Returns the totals of a reopened sled. They must be of the durable commit, or of the next one if
+/// that was written completely.
 fn check_reopened(db: &Db, durable: u64) -> Result<Totals, StorageError> {
     let found = load::<Totals>(db, &Key::totals())?.unwrap_or_default();
     if found.commit != durable && found.commit != durable + 1 {
@@ -237,7 +239,7 @@ impl Storage for SledStorage {
             }
             Err(StorageError::Full(why)) => {
                 writer.state = WriterState::Full(why.clone());
-                // The engine refuses some reads after a failed write, too.
+                // sled refuses some reads after a failed write.
                 if let Err(error) = self.reopen_with_reserve(&mut writer) {
                     tracing::error!(%error, "session log reopen on full disk failed");
                 }
@@ -281,7 +283,8 @@ impl Storage for SledStorage {
             .and_then(|()| writer.write_manifest(true, &self.paths))
             .and_then(|()| writer.manifest.sync());
         writer.state = WriterState::Failed("the store is closed".into());
-        // Whoever still holds the store reads nothing any more; another may open it.
+        // A remaining reference to this store can no longer read, so another process may open the
+        // store.
         if let Err(error) = self.lock.unlock() {
             tracing::warn!(%error, "session folder unlock failed");
         }

@@ -1,4 +1,4 @@
-//! From a folder to an open store: made if there is none, examined before the engine touches it.
+//! Opens or creates a store. The files are checked before sled opens them.
 
 use std::{
     fs,
@@ -83,7 +83,7 @@ pub(super) fn open(dir: &Path, options: &SledOptions) -> Result<SledStorage, Sto
     })
 }
 
-/// Opens the engine, on a full disk with the help of the reserve.
+/// Opens sled. On a full disk, frees the reserve and tries again.
 fn open_db(paths: &Paths, options: &SledOptions) -> Result<Db, StorageError> {
     let open = || {
         let db = Db::open(&paths.sled_dir(), options.cache_bytes)?;
@@ -102,7 +102,8 @@ fn open_db(paths: &Paths, options: &SledOptions) -> Result<Db, StorageError> {
     })
 }
 
-/// Ends what a crash left half done: copies go, a replaced store that has no successor returns.
+/// Cleans up after a crash: removes temporary copies, and restores a replaced store without a
+/// successor.
 fn remove_leftovers(paths: &Paths) -> Result<(), StorageError> {
     files::remove_tree(&paths.new_store())?;
     files::remove_tree(&paths.trial())?;
@@ -116,7 +117,8 @@ fn remove_leftovers(paths: &Paths) -> Result<(), StorageError> {
     files::rename_dir(&paths.old_store(), &paths.store())
 }
 
-/// Makes an empty store under another name, so that one that is there is always whole.
+/// Creates an empty store under another name and renames it, so that a visible store is always
+/// complete.
 fn create(paths: &Paths, options: &SledOptions) -> Result<(), StorageError> {
     let new = paths.new_store();
     files::make_private_dir(&new)?;
@@ -153,7 +155,7 @@ fn open_manifest(paths: &Paths) -> Result<ManifestFile, StorageError> {
     Ok(manifest)
 }
 
-/// What about the files makes it unsafe to let the engine have them, if anything does.
+/// Checks the files before sled may open them. Returns a sentence if they are suspect.
 fn precheck(paths: &Paths, manifest: &Manifest) -> Result<Option<String>, StorageError> {
     let path = paths.db_file();
     for needed in [path.clone(), paths.sled_dir().join("conf")] {
@@ -162,7 +164,7 @@ fn precheck(paths: &Paths, manifest: &Manifest) -> Result<Option<String>, Storag
         }
     }
     let db = files::open_existing(&path)?;
-    // The engine syncs a summary of the file when it opens it; the file must not lag behind that.
+    // sled syncs a snapshot of the file on opening. The file must be durable before that.
     db.sync_all().map_err(files::failed("syncing", &path))?;
     let len = db
         .metadata()
@@ -184,7 +186,7 @@ fn precheck(paths: &Paths, manifest: &Manifest) -> Result<Option<String>, Storag
     Ok(checked.damage)
 }
 
-/// Opens a copy and reads all of it.
+/// Opens a copy of the store and reads all of it.
 fn trial_open(
     paths: &Paths,
     options: &SledOptions,
@@ -200,7 +202,7 @@ fn trial_open(
     outcome
 }
 
-/// Compares what the engine found with what it must hold. Returns the totals.
+/// Compares the content of sled with the manifest. Returns the totals.
 fn check_against(manifest: &Manifest, db: &Db) -> Result<Totals, StorageError> {
     let expected = manifest.totals.commit;
     let (format, totals) = (

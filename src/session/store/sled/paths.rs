@@ -2,24 +2,24 @@
 
 use std::path::PathBuf;
 
-/// Where the parts of a store lie.
+/// The paths of a store.
 #[derive(Debug, Clone)]
 pub(super) struct Paths {
     pub(super) dir: PathBuf,
 }
 
 impl Paths {
-    /// What a backup has to hold.
+    /// The folder that a backup must contain.
     pub(super) fn store(&self) -> PathBuf {
         self.dir.join("store")
     }
 
-    /// Sled's folder.
+    /// The folder of sled.
     pub(super) fn sled_dir(&self) -> PathBuf {
         self.store().join("log")
     }
 
-    /// Sled's file.
+    /// The data file of sled.
     pub(super) fn db_file(&self) -> PathBuf {
         self.sled_dir().join("db")
     }
@@ -28,7 +28,7 @@ impl Paths {
         self.store().join("manifest")
     }
 
-    /// Space to fall back on when the disk is full.
+    /// The disk reserve, which is freed when the disk is full.
     pub(super) fn reserve(&self) -> PathBuf {
         self.store().join("reserve")
     }
@@ -37,22 +37,22 @@ impl Paths {
         self.dir.join("lock")
     }
 
-    /// A store that is being made.
+    /// A store in creation.
     pub(super) fn new_store(&self) -> PathBuf {
         self.dir.join("store.new")
     }
 
-    /// A store that was replaced.
+    /// The previous store, during a replacement.
     pub(super) fn old_store(&self) -> PathBuf {
         self.dir.join("store.old")
     }
 
-    /// A folder with a store that is to replace this one.
+    /// The folder with a new store that will replace this one.
     pub(super) fn replacement(&self) -> PathBuf {
         self.dir.join("replacement")
     }
 
-    /// A copy on which a doubtful opening is tried.
+    /// The copy for a trial open.
     pub(super) fn trial(&self) -> PathBuf {
         self.dir.join("rehearsal")
     }

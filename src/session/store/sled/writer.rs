@@ -8,9 +8,9 @@ use crate::session::{
     store::{StorageError, Totals},
 };
 
-/// What only the writer touches.
+/// The state of the writer.
 pub(super) struct Writer {
-    /// Sled's file through a handle of our own, to sync it.
+    /// A second handle of sled's file, to sync it.
     pub(super) db_file: File,
     pub(super) manifest: ManifestFile,
     /// The last durable commit.
@@ -20,14 +20,14 @@ pub(super) struct Writer {
 
 pub(super) enum WriterState {
     Ready,
-    /// Recoverable.
+    /// The disk is full. Recoverable.
     Full(String),
-    /// For good.
+    /// Writes fail until the store is opened again.
     Failed(String),
 }
 
 impl Writer {
-    /// States the last durable commit in the manifest, without syncing that.
+    /// Writes the last durable commit into the manifest, without a sync.
     pub(super) fn write_manifest(
         &mut self,
         closed: bool,
@@ -53,16 +53,16 @@ impl Writer {
         self.manifest.write(manifest)
     }
 
-    /// Makes all that was written durable.
+    /// Syncs sled's file and the manifest.
     pub(super) fn sync(&self, paths: &Paths) -> Result<(), StorageError> {
         sync_db(&self.db_file, paths)?;
         self.manifest.sync()
     }
 }
 
-/// Makes durable what the engine wrote, whatever it was.
+/// Syncs sled's file with `fdatasync`.
 fn sync_db(db: &File, paths: &Paths) -> Result<(), StorageError> {
-    // An error here may have dropped dirty pages, whatever its kind: no retry can tell.
+    // After a failed sync dirty pages may be lost, whatever the error. So it is never retried.
     db.sync_data().map_err(|error| {
         StorageError::Failed(format!("syncing {}: {error}", paths.db_file().display()))
     })

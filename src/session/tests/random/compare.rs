@@ -1,4 +1,4 @@
-//! The log compared with the model.
+//! Compares the log with the model.
 
 use super::run::{History, RETENTION_SECS};
 use crate::session::{
@@ -20,22 +20,23 @@ impl History {
         self.compare_listing();
     }
 
-    /// Whether responses are dropped without being deleted.
+    /// True if retention may delete responses.
     pub(super) fn limits_delete(&self) -> bool {
         let bounds = &self.retention;
         bounds.max_entries.is_some() || bounds.max_bytes.is_some() || bounds.ttl_ms.is_some()
     }
 
-    /// Drops from the model what the log must have dropped, or may have: the oldest.
+    /// Deletes from the model the oldest responses that retention has deleted from the log, or may
+    /// have deleted.
     fn enforce_retention(&mut self) {
-        // What was dropped before a restart stays so, but nothing is before the time is told.
+        // Retention runs only after the committer got a time in this process.
         let Some(told_ms) = self.model.told_ms else {
             return;
         };
         let totals = load_totals(&Direct(&*self.storage)).unwrap();
         if let Some(max) = self.retention.max_bytes {
             assert!(totals.response_bytes <= max, "{totals:?}");
-            // How many bytes a response counts for is not the model's business.
+            // The model does not know the size of a response, so it takes the log's count.
             let kept = totals.responses as usize;
             let dropped = self.model.order.len() - kept;
             let first = self.model.order.get(dropped).copied();
@@ -114,8 +115,7 @@ impl History {
         }
     }
 
-    /// When everything is deleted and has outlived its time, nothing but the store's own records is
-    /// left.
+    /// Deletes everything and expires the rest. Only the store's own records must remain.
     pub(super) fn delete_everything(self) {
         for id in self.visible() {
             assert_eq!(self.wait(self.log.delete(Access::All, id)), Ok(()));

@@ -1,7 +1,7 @@
-//! Random histories of turns, forks, deletions, faults and restarts against a simple model.
+//! Random histories of turns, forks, deletions, faults and restarts, compared with a simple model.
 //!
-//! Every history comes from one seed, which a failure prints; `STEMMA_HISTORY_SEED` replays one and
-//! `STEMMA_HISTORIES` runs more.
+//! Every history comes from one seed, which a failure prints. `STEMMA_HISTORY_SEED` replays one
+//! seed; `STEMMA_HISTORIES` sets the number of seeds.
 
 mod compare;
 mod model;
@@ -21,7 +21,7 @@ use super::super::{
 };
 use run::{History, Restart};
 
-/// Runs `history` for some seeds; what a failing one prints begins with its seed.
+/// Runs `history` for several seeds. A failure prints its seed.
 fn for_seeds(default_count: u64, history: impl Fn(u64)) {
     let number = |name| {
         std::env::var(name)

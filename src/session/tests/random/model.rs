@@ -1,4 +1,4 @@
-//! What a log must show, state in plain maps.
+//! A model of the log's contents in plain maps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,20 +7,20 @@ use crate::{
     session::{SessionId, format::event::ForkPoint},
 };
 
-/// Why a session is state.
+/// The state of a session in the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ModelState {
-    /// Its turn is in flight.
+    /// The turn is in flight.
     Open,
-    /// Its response can be read.
+    /// The response can be read.
     Stored,
-    /// It stored nothing and is retained.
+    /// The session stored no response and has not expired.
     Unstored,
-    /// Only for others.
+    /// The session is kept only for sessions that depend on it.
     Hidden,
 }
 
-/// A session as it must be.
+/// The expected contents of a session.
 #[derive(Debug, Clone)]
 pub(super) struct Session {
     pub(super) state: ModelState,
@@ -29,14 +29,14 @@ pub(super) struct Session {
     pub(super) continues: Option<SessionId>,
     pub(super) items: Vec<String>,
     pub(super) body: String,
-    /// Its own tokens after each of its events.
+    /// The session's own tokens after each of its events.
     pub(super) tokens_after: Vec<Vec<TokenId>>,
-    /// When its turn ended.
+    /// The time when the turn ended.
     pub(super) ended_at_ms: i64,
 }
 
 impl Session {
-    /// Own tokens before event number `events`.
+    /// Returns the own tokens before event number `events`.
     pub(super) fn tokens(&self, events: u64) -> &[TokenId] {
         match events.checked_sub(1) {
             Some(last) => &self.tokens_after[last as usize],
@@ -45,22 +45,22 @@ impl Session {
     }
 }
 
-/// All sessions that were ever acknowledged and not yet gone.
+/// All acknowledged sessions that GC has not erased.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Model {
     pub(super) sessions: BTreeMap<SessionId, Session>,
     /// Stored responses in log order.
     pub(super) order: Vec<SessionId>,
-    /// Sessions that stored nothing, in log order.
+    /// Sessions without a stored response, in log order.
     pub(super) unstored: Vec<SessionId>,
-    /// The time that the log was last told in this process.
+    /// The last time that the committer got in this process.
     pub(super) told_ms: Option<i64>,
-    /// Ids that were there once.
+    /// The ids of erased sessions.
     pub(super) gone: BTreeSet<SessionId>,
 }
 
 impl Model {
-    /// Every token up to a point.
+    /// Returns all tokens before a fork point.
     pub(super) fn tokens(&self, point: ForkPoint) -> Vec<TokenId> {
         let session = &self.sessions[&point.parent];
         let mut tokens = session.fork.map_or_else(Vec::new, |fork| self.tokens(fork));
@@ -76,7 +76,7 @@ impl Model {
         }
     }
 
-    /// A turn ended and stored nothing.
+    /// Ends a turn that stored no response.
     pub(super) fn end_unstored(&mut self, id: SessionId) {
         self.unstored.push(id);
         let Some(session) = self.sessions.get_mut(&id) else {
@@ -86,7 +86,7 @@ impl Model {
         session.continues = None;
     }
 
-    /// Drops what has outlived its time, oldest first, up to the first that has not.
+    /// Expires sessions without a stored response, oldest first.
     pub(super) fn sweep(&mut self, retention_ms: i64) {
         let Some(now_ms) = self.told_ms else { return };
         while let Some(oldest) = self.unstored.first().copied() {
@@ -97,7 +97,7 @@ impl Model {
         }
     }
 
-    /// Drops the stored responses that come before one in the log; all, if there is none.
+    /// Hides the stored responses before `first` in the log; all of them if `first` is `None`.
     pub(super) fn drop_before(&mut self, first: Option<&SessionId>) {
         while let Some(oldest) = self.order.first().copied() {
             if Some(&oldest) == first {
@@ -107,7 +107,7 @@ impl Model {
         }
     }
 
-    /// Removes what nothing state for itself reaches.
+    /// Erases the sessions that no live session reaches.
     pub(super) fn wait_for_gc(&mut self) {
         loop {
             let mut continued = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! Restarts, faults, and what is known after them.
+//! Restarts and faults, and the reconciliation of the model after them.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::session::{
 impl History {
     pub(super) fn restart(&mut self) {
         let closed = self.wait(self.log.close());
-        // The turns still in flight end with their process.
+        // The process end interrupts the turns in flight.
         let mut cut_off: Vec<_> = self
             .in_flight
             .drain(..)
@@ -43,7 +43,7 @@ impl History {
         if let Some((storage, _, loss)) = &mut self.restart.faulty {
             *storage = Arc::new(storage.restarted(*loss));
         }
-        // The old store must be gone before its files are opened again.
+        // The old store must be dropped before its files are opened again.
         let nothing: Arc<dyn Storage> = Arc::new(MemoryStorage::default());
         self.log = SessionLog::start(nothing.clone(), self.options()).unwrap();
         self.storage = nothing;
@@ -61,13 +61,14 @@ impl History {
         }
     }
 
-    /// A fault happened: the store comes back, and what was not acknowledged is there whole or not
-    /// at all.
+    /// Handles a fault: reopens the store. Unacknowledged writes must then be there completely or
+    /// not at all.
     pub(super) fn after_a_failure(&mut self, error: &LogError, unsure: Option<Unsure>) {
         assert!(matches!(error, LogError::Unavailable(_)), "{error:?}");
         let (storage, fault, _) = self.restart.faulty.as_ref().expect("no fault was ordered");
         if matches!(fault, Fault::FullBeforeWrite | Fault::FullBeforeSync) {
-            // A command that was taken before there was space is refused; another fault may be due.
+            // A command taken before space was freed is refused, and another fault may be due. So
+            // retry.
             let recovered = (0..3).any(|_| {
                 storage.free_space();
                 self.wait(self.log.wait_for_gc()).is_ok()
@@ -85,7 +86,7 @@ impl History {
         self.log.response(&Access::All, id).is_ok()
     }
 
-    /// Brings the model in line where the log was free to do either.
+    /// Reconciles the model with the log where both outcomes are allowed.
     pub(super) fn find_out(&mut self, unsure: Option<Unsure>) {
         match unsure {
             Some(Unsure::Stored(id, session)) if self.is_there(id) => {

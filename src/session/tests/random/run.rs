@@ -1,4 +1,4 @@
-//! Carries out a random history and compares the log with the model after every step.
+//! Runs a random history and compares the log with the model after every step.
 
 use std::{future::Future, sync::Arc};
 
@@ -17,14 +17,14 @@ use crate::session::{
 
 pub(super) const RETENTION_SECS: u64 = 1_000;
 
-/// How the store is found again when a process ends.
+/// The way to reopen the store after a process ends.
 pub(super) struct Restart {
     open: Box<dyn Fn() -> Arc<dyn Storage>>,
     pub(super) faulty: Option<(Arc<FaultyStorage>, Fault, Loss)>,
 }
 
 impl Restart {
-    /// The same store, closed in order before.
+    /// Reopens the same store, which was closed cleanly.
     pub(super) fn always(open: impl Fn() -> Arc<dyn Storage> + 'static) -> Self {
         Self {
             open: Box::new(open),
@@ -32,8 +32,8 @@ impl Restart {
         }
     }
 
-    /// A store in which one fault happens between restarts, each of which loses or keeps what was
-    /// not synced.
+    /// Reopens a store with one fault between restarts. Unsynced writes are lost or kept, by
+    /// `loss`.
     pub(super) fn faulty(fault: Fault, loss: Loss) -> Self {
         let storage = Arc::new(FaultyStorage::default());
         let open = || -> Arc<dyn Storage> { unreachable!("faulty stores are state apart") };
@@ -51,7 +51,7 @@ impl Restart {
     }
 }
 
-/// What a failed request may have done all the same.
+/// A failed request whose effect may have happened.
 pub(super) enum Unsure {
     Stored(SessionId, Session),
     Deleted(SessionId),
@@ -70,8 +70,8 @@ pub(super) struct History {
     pub(super) runtime: tokio::runtime::Runtime,
 }
 
-/// The bounds of a history: none, or one kind, or two. A fault leaves it open whether what was just
-/// stored went again, so there is no bound on bytes then.
+/// Returns the retention limits of a history: none, one or two. A faulty history has no byte limit,
+/// because a fault leaves open which responses were deleted.
 fn retention(seed: u64, faulty: bool) -> RetentionLimits {
     let (max_entries, max_bytes, ttl_secs) = match seed / 2 % 5 {
         0 => (None, None, None),
@@ -121,7 +121,7 @@ impl History {
         self.delete_everything();
     }
 
-    /// With a small chance orders the fault of this history for one of the next commits.
+    /// Injects the history's fault into one of the next commits, with a small probability.
     pub(super) fn arm(&mut self) {
         if let Some((storage, fault, _)) = &self.restart.faulty
             && self.rng.random_ratio(1, 8)
@@ -153,7 +153,7 @@ impl History {
         (!ids.is_empty()).then(|| ids[self.rng.random_range(0..ids.len())])
     }
 
-    /// Stored responses that have not outlived their time.
+    /// Returns the stored responses that have not expired.
     pub(super) fn visible(&self) -> Vec<SessionId> {
         let ids = self.model.order.iter().copied();
         ids.filter(|id| !self.has_expired(*id)).collect()
@@ -181,7 +181,7 @@ impl History {
         self.turn(fork, Some(parent));
     }
 
-    /// What a stateless client does that sends a conversation again.
+    /// Forks a session by its tokens, as a stateless client does that resends a conversation.
     pub(super) fn extend_any_session(&mut self) {
         let alive = self.model.sessions.iter();
         let alive =
@@ -283,7 +283,7 @@ impl History {
         Some((turn, session))
     }
 
-    /// Mostly short, now and then longer than a value or than a slice.
+    /// Returns a text: mostly short, sometimes longer than one value or one slice.
     pub(super) fn text(&mut self) -> String {
         let len = match self.rng.random_range(0..60) {
             0 => self.rng.random_range(600_000..700_000),
@@ -337,7 +337,7 @@ impl History {
         }
     }
 
-    /// What happens when a client goes away; the session is as old as its beginning.
+    /// Drops a turn, as after a disconnect. The session closes with the time of its beginning.
     pub(super) fn drop_turn(&mut self, turn: TurnHandle) {
         let id = turn.id();
         drop(turn);

@@ -1,4 +1,4 @@
-//! An engine that breaks its promise and tears a batch.
+//! Tests that `verify` detects a batch that the storage tore.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::session::{
     },
 };
 
-/// Writes turns until a sync fails; returns how many commits there were.
+/// Writes turns until a sync fails. Returns the number of commits.
 fn write_a_few_turns(storage: &Arc<FaultyStorage>, seed: u64) -> u64 {
     let log = SessionLog::start(storage.clone(), LogOptions::default()).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -112,7 +112,7 @@ impl MaskSpec {
 
 /// Attention of rows `[query][head of the group]`, each of `dim` elements.
 pub(in crate::model::exec::cpu) struct Attend<'a, P> {
-    pub(in crate::model::exec::cpu) sight: MaskSpec,
+    pub(in crate::model::exec::cpu) mask_spec: MaskSpec,
     /// Whole pairs.
     pub(in crate::model::exec::cpu) dim: usize,
     /// Scaled queries, `[row][dim]`.
@@ -140,9 +140,9 @@ impl<'a, 'p, E: Element, P: Fn(usize) -> KvTile<'p, E>> Kernel for Attend<'a, P>
             take(&self.queries[place], self.dim, &mut queries);
             out.fill(0.0);
             let mut states = [State::NONE; ROWS];
-            for number in self.sight.segments(rows.clone()) {
+            for number in self.mask_spec.segments(rows.clone()) {
                 let segment = Segment {
-                    sight: self.sight,
+                    mask_spec: self.mask_spec,
                     dim: self.dim,
                     rows: rows.clone(),
                     number,
@@ -173,7 +173,7 @@ impl<'a, 'p, E: Element, P: Fn(usize) -> KvTile<'p, E>> Kernel for AttendSplit<'
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
         let Attend {
-            sight,
+            mask_spec,
             dim,
             queries,
             strips,
@@ -187,7 +187,7 @@ impl<'a, 'p, E: Element, P: Fn(usize) -> KvTile<'p, E>> Kernel for AttendSplit<'
         for first in (0..rows).step_by(ROWS) {
             let rows = first..rows.min(first + ROWS);
             let segment = Segment {
-                sight,
+                mask_spec,
                 dim,
                 rows: rows.clone(),
                 number: self.number,
@@ -281,7 +281,7 @@ impl State {
 
 /// Up to eight rows over one segment.
 struct Segment {
-    sight: MaskSpec,
+    mask_spec: MaskSpec,
     dim: usize,
     rows: Range<usize>,
     number: usize,
@@ -345,7 +345,8 @@ impl Segment {
 
     /// The keys of the segment that any row sees, counted from its start.
     fn keys(&self) -> Range<usize> {
-        let seen = self.sight.keys(self.rows.start).start..self.sight.keys(self.rows.end - 1).end;
+        let seen =
+            self.mask_spec.keys(self.rows.start).start..self.mask_spec.keys(self.rows.end - 1).end;
         self.within(seen)
     }
 
@@ -393,7 +394,7 @@ impl Segment {
             }
             for (half, sums) in sums.into_iter().enumerate() {
                 for (row, sum) in sums.into_iter().enumerate() {
-                    let sum = match self.sight.soft_cap {
+                    let sum = match self.mask_spec.soft_cap {
                         Some(cap) => soft_cap(s, sum, cap),
                         None => sum,
                     };
@@ -406,7 +407,7 @@ impl Segment {
 
     /// Makes the scores of keys that a row does not see infinitely small.
     fn apply_mask(&self, row: usize, scores: &mut [f32; SEGMENT]) {
-        let seen = self.within(self.sight.keys(self.rows.start + row));
+        let seen = self.within(self.mask_spec.keys(self.rows.start + row));
         let vectors = self.vectors();
         let all = vectors.start * LANES..vectors.end * LANES;
         scores[all.start..seen.start.max(all.start)].fill(f32::NEG_INFINITY);

@@ -60,10 +60,10 @@ impl<E: Element> Memory<E> {
         KvTile { keys, values }
     }
 
-    fn attend(&self, level: SimdBackend, sight: MaskSpec, queries: &[f32]) -> Vec<f32> {
+    fn attend(&self, level: SimdBackend, mask_spec: MaskSpec, queries: &[f32]) -> Vec<f32> {
         let mut out = vec![f32::NAN; queries.len()];
         level.run(Attend {
-            sight,
+            mask_spec,
             dim: self.dim,
             queries,
             strips: |number| self.strip(number),
@@ -73,13 +73,18 @@ impl<E: Element> Memory<E> {
     }
 
     /// The same, by segments that are joined afterwards.
-    fn attend_in_parts(&self, level: SimdBackend, sight: MaskSpec, queries: &[f32]) -> Vec<f32> {
+    fn attend_in_parts(
+        &self,
+        level: SimdBackend,
+        mask_spec: MaskSpec,
+        queries: &[f32],
+    ) -> Vec<f32> {
         let (rows, record) = (queries.len() / self.dim, self.dim + STATE);
-        let segments = sight.segments(0..rows);
+        let segments = mask_spec.segments(0..rows);
         let mut found = vec![f32::NAN; segments.len() * rows * record];
         for (number, out) in segments.zip(found.chunks_mut(rows * record)) {
             let whole = Attend {
-                sight,
+                mask_spec,
                 dim: self.dim,
                 queries,
                 strips: |number| self.strip(number),
@@ -97,14 +102,14 @@ impl<E: Element> Memory<E> {
         out
     }
 
-    fn plain(&self, sight: MaskSpec, row: usize, query: &[f32]) -> Vec<f64> {
+    fn plain(&self, mask_spec: MaskSpec, row: usize, query: &[f32]) -> Vec<f64> {
         let score = |key: &Vec<f32>| {
             let products = key.iter().zip(query);
             let sum: f64 = products.map(|(k, q)| f64::from(*k) * f64::from(*q)).sum();
-            let cap = sight.soft_cap.map(f64::from);
+            let cap = mask_spec.soft_cap.map(f64::from);
             cap.map_or(sum, |cap| cap * (sum / cap).tanh())
         };
-        let seen = sight.keys(row);
+        let seen = mask_spec.keys(row);
         let scores: Vec<f64> = self.keys[seen.clone()].iter().map(score).collect();
         let largest = scores.iter().copied().fold(f64::MIN, f64::max);
         let weights: Vec<f64> = scores.iter().map(|s| (s - largest).exp()).collect();
@@ -120,20 +125,20 @@ impl<E: Element> Memory<E> {
     }
 }
 
-fn check<E: Element>(sight: MaskSpec, queries_count: usize, dim: usize) {
+fn check<E: Element>(mask_spec: MaskSpec, queries_count: usize, dim: usize) {
     let mut random = ChaCha8Rng::seed_from_u64(9);
-    let tokens = sight.first + queries_count;
+    let tokens = mask_spec.first + queries_count;
     let memory = Memory::<E>::new(&mut random, tokens, dim);
-    let rows = queries_count * sight.group;
+    let rows = queries_count * mask_spec.group;
     let queries: Vec<f32> = (0..rows * dim)
         .map(|_| random.random_range(-0.6..0.6))
         .collect();
     for level in SimdBackend::all() {
-        let out = memory.attend(level, sight, &queries);
-        let what = format!("{} {sight:?} {queries_count} {dim}", level.name());
+        let out = memory.attend(level, mask_spec, &queries);
+        let what = format!("{} {mask_spec:?} {queries_count} {dim}", level.name());
         for row in 0..rows {
             let place = row * dim..(row + 1) * dim;
-            let expected = memory.plain(sight, row, &queries[place.clone()]);
+            let expected = memory.plain(mask_spec, row, &queries[place.clone()]);
             for (got, expected) in out[place].iter().zip(expected) {
                 let apart = (f64::from(*got) - expected).abs();
                 assert!(apart < 2e-5, "{what}: {got}, not {expected}");
@@ -141,14 +146,14 @@ fn check<E: Element>(sight: MaskSpec, queries_count: usize, dim: usize) {
         }
         // The same bits, however the work is split.
         let bits = |out: &[f32]| -> Vec<u32> { out.iter().map(|x| x.to_bits()).collect() };
-        let parts = memory.attend_in_parts(level, sight, &queries);
+        let parts = memory.attend_in_parts(level, mask_spec, &queries);
         assert_eq!(bits(&out), bits(&parts), "{what}");
         for query in 0..queries_count {
             let alone = MaskSpec {
-                first: sight.first + query,
-                ..sight
+                first: mask_spec.first + query,
+                ..mask_spec
             };
-            let place = query * sight.group * dim..(query + 1) * sight.group * dim;
+            let place = query * mask_spec.group * dim..(query + 1) * mask_spec.group * dim;
             let row = memory.attend(level, alone, &queries[place.clone()]);
             assert_eq!(bits(&out[place]), bits(&row), "{what} at {query}");
         }
@@ -167,25 +172,25 @@ fn attention_is_the_plain_one_and_the_same_however_it_is_cut() {
         (700, 3, 2, 128),
     ] {
         for window in [None, Some(1), Some(40), Some(300)] {
-            let sight = MaskSpec {
+            let mask_spec = MaskSpec {
                 first,
                 group,
                 window,
                 soft_cap: None,
             };
-            check::<f32>(sight, queries, dim);
-            check::<f16>(sight, queries, dim);
+            check::<f32>(mask_spec, queries, dim);
+            check::<f16>(mask_spec, queries, dim);
         }
     }
 }
 
 #[test]
 fn scores_are_capped() {
-    let sight = MaskSpec {
+    let mask_spec = MaskSpec {
         first: 300,
         group: 2,
         window: Some(290),
         soft_cap: Some(1.5),
     };
-    check::<f16>(sight, 5, 64);
+    check::<f16>(mask_spec, 5, 64);
 }

@@ -63,7 +63,7 @@ pub(in crate::model::exec::cpu) struct Arena {
 }
 
 #[expect(unsafe_code, reason = "a pointer into what the arena holds")]
-// SAFETY: the pointer is used only to make slices of what nobody else has.
+// SAFETY: the pointer is used only to make slices that do not overlap.
 unsafe impl Send for Arena {}
 
 impl Arena {
@@ -111,7 +111,7 @@ impl Chunk {
     fn new(bytes: usize) -> io::Result<Self> {
         // What lies before the first large page is never touched, and so takes no memory.
         let map = MmapMut::map_anon(bytes.next_multiple_of(HUGE_PAGE) + HUGE_PAGE)?;
-        // Without large pages it is slower, no more.
+        // Without huge pages the kernels are slower and otherwise the same.
         #[cfg(target_os = "linux")]
         let _ = map.advise(memmap2::Advice::HugePage);
         Ok(Self { map })
@@ -191,7 +191,7 @@ impl<T: Plain> DerefMut for Slice<T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut [T] {
         #[expect(unsafe_code, reason = "part of a chunk")]
-        // SAFETY: as above, and nobody else has them.
+        // SAFETY: as above, and the slice owns them.
         unsafe {
             slice::from_raw_parts_mut(self.start.as_ptr(), self.len)
         }

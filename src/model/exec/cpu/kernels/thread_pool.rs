@@ -65,7 +65,7 @@ struct Round {
 }
 
 #[expect(unsafe_code, reason = "a closure is lent to other threads")]
-// SAFETY: `round` is written only between rounds, when nobody is inside, and read only by threads
+// SAFETY: `round` is written only between rounds, when no thread is inside, and read only by threads
 // that are inside; the word orders the two.
 unsafe impl Sync for Shared {}
 #[expect(unsafe_code, reason = "a closure is lent to other threads")]
@@ -200,7 +200,7 @@ impl Drop for Close<'_> {
 impl Shared {
     #[expect(unsafe_code, reason = "nobody is inside between rounds")]
     fn open(&self, round: Round) {
-        // SAFETY: no round is open and nobody is inside: the last one was closed so, and `Pool`
+        // SAFETY: no round is open and no thread is inside: the last one was closed so, and `Pool`
         // opens one at a time.
         unsafe { *self.round.get() = round };
         self.next.store(0, Relaxed);
@@ -211,7 +211,7 @@ impl Shared {
     /// Runs pieces until none is left.
     #[expect(unsafe_code, reason = "called inside a round only")]
     fn take_pieces(&self) {
-        // SAFETY: whoever is inside an open round may read it.
+        // SAFETY: a thread inside an open round may read it.
         let Round { work, call, count } = unsafe { *self.round.get() };
         loop {
             let index = self.next.fetch_add(1, Relaxed);

@@ -187,10 +187,10 @@ mod tests {
                 continue;
             }
             let mut out = vec![7];
-            let frozen = kv.export(start..end).unwrap();
+            let exported = kv.export(start..end).unwrap();
             let middle = start + (end - start) / 3;
-            frozen.write(start..middle, &mut out);
-            frozen.write(middle..end, &mut out);
+            exported.write(start..middle, &mut out);
+            exported.write(middle..end, &mut out);
             assert!(out[1..] == bytes(start..end, width), "{start}..{end}");
         }
         assert!(kv.export(0..len + 1).is_none());
@@ -203,17 +203,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_frozen_stays_when_a_fork_goes_on() {
+    fn an_export_stays_when_a_fork_continues() {
         let store = Arc::new(PagePool::<f16>::new(SHAPE));
         let width = SHAPE.bytes_per_token::<f16>();
         let mut kv = CpuKv::new(store);
         kv.import(40, &bytes(0..40, width)).unwrap();
-        let frozen = kv.export(10..40).unwrap();
+        let exported = kv.export(10..40).unwrap();
         let mut fork = kv.fork(20);
         fork.import(30, &bytes(500..530, width)).unwrap();
         kv.import(9, &bytes(900..909, width)).unwrap();
         let mut out = Vec::new();
-        frozen.write(10..40, &mut out);
+        exported.write(10..40, &mut out);
         assert!(out == bytes(10..40, width));
         let mut other = Vec::new();
         fork.export(15..25).unwrap().write(15..25, &mut other);

@@ -1,4 +1,4 @@
-//! Calls and thoughts as real templates write them, read back to the same items.
+//! Tool calls and reasoning as real templates write them, parsed back to the same items.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -27,14 +27,14 @@ const CASES: [&str; 6] = [
     "reasoning_call",
 ];
 
-/// What cannot be read back, and why.
+/// Templates whose output cannot be parsed back, and why.
 const KNOWN: [(&str, &str, &str); 1] = [(
     "llama.cpp/Apriel-1.6-15b-Thinker-fixed.jinja",
     "reasoning_call",
     "shows earlier thoughts without the words that the prompt begins them with",
 )];
 
-/// What ends an answer in the families of the templates.
+/// EOS tokens of the templates' families.
 const ENDS: [&str; 23] = [
     "<|im_end|>",
     "<|eot_id|>",
@@ -74,7 +74,7 @@ fn what_templates_write_is_read_back() {
         let (name, family) = line.split_once(' ').expect("a template and its family");
         let source = std::fs::read_to_string(folder.join(name)).expect(name);
         let template = ChatTemplate::compile(&source, &special, Arc::new([])).expect(name);
-        // Hunyuan's markers of thoughts are spelled in its vocabulary only.
+        // Hunyuan's reasoning markers are in its vocabulary only.
         let has_token = |token: &str| source.contains("HYTK") && token.contains(":opensource");
         let description = ParserSpec::recognise(&source, has_token);
         let found = description.family.map(|family| format!("{family:?}"));
@@ -97,7 +97,8 @@ fn what_templates_write_is_read_back() {
     assert!(read > 400, "only {read} answers were read back");
 }
 
-/// How the answer differs from what is read of its rendering; `None` where a template does not show it.
+/// Returns the difference between an answer and its parsed rendering; `None` if a template does not
+/// render it.
 fn difference(
     template: &ChatTemplate,
     description: &ParserSpec,
@@ -119,7 +120,7 @@ fn difference(
     };
     let end = ends.iter().filter_map(|end| answer.find(end)).min();
     let answer = answer[..end.unwrap_or(answer.len())].trim_end();
-    // Where there were no thoughts, the marker with which the prompt opened them may not be shown.
+    // Without reasoning, the template may leave out the marker with which the prompt opened it.
     let closes = |thinking: ReasoningMarkers| answer.starts_with(thinking.close);
     let reading = ParserOptions {
         tools: &turned.head.tools,
@@ -150,8 +151,8 @@ fn common_len(prompt: &str, all: &str) -> usize {
     last.map_or(0, |((at, character), _)| at + character.len_utf8())
 }
 
-/// Where the answer begins: behind what its rendering has in common with the prompt's, but for a marker
-/// that both only begin alike.
+/// Returns the start of the answer: behind the common prefix of its rendering and the prompt's, but
+/// before a marker that both only begin alike.
 fn answer_start(prompt: &str, all: &str, common: usize) -> usize {
     let open = all[..common].rfind('<');
     let open = open.filter(|at| common < prompt.len() && !all[*at..common].contains('>'));
