@@ -1,4 +1,4 @@
-// The one macOS clock that mlx-rs asks for, to seed its default random state.
+// A macOS clock that mlx-rs calls to seed its default random state.
 #include <chrono>
 #include <cstdint>
 

@@ -56,7 +56,7 @@ pub(crate) fn prepare(project: &Path, folder: &Path) -> Result<Packages> {
     Ok(Packages { node, modules })
 }
 
-/// Returns the major version of the Node on the `PATH`; `None` if Node is missing.
+/// Returns the major version of the Node on the `PATH`; `None` if it is missing.
 fn installed() -> Option<u32> {
     let version = process::output(Command::new("node").arg("--version")).ok()?;
     major(&version)

@@ -119,7 +119,7 @@ pub(super) fn restart_markdown(rounds: &Rounds) -> String {
     format!(
         "# The first turn after a restart\n\n\
          Written by `cargo xtask bench restart`. Figures are times from sending a short turn of a long \
-         conversation until the first text of its output, just after a restart of the server. {} The model is \
+         conversation until the first text of its output. The server was restarted just before. {} The model is \
          `smollm2`. Each round measures all servers in turn. Figures are medians over {} rounds.\n\n\
          stemma was killed with `kill -9` after the conversation, and continues it by \
          `previous_response_id`. It reported these turns as {}. The other servers keep nothing across a \

@@ -6,8 +6,8 @@ use anyhow::{Context, Result};
 
 use crate::{folder::files, process};
 
-/// A replacement for half.h of mlx-c. The original knows 16-bit floats on ARM only, where it needs
-/// headers of the compiler that libclang cannot read.
+/// Replacement of mlx-c's half.h. The original declares 16-bit floats on ARM only, and there includes
+/// compiler headers that libclang cannot read.
 const HALF_TYPES: &str = "\
 #define MLX_HALF_H
 #define HAS_FLOAT16
@@ -16,21 +16,21 @@ typedef unsigned short float16_t;
 typedef unsigned short bfloat16_t;
 ";
 
-/// mlx-rs reads the bits of this one as a field, and those of `bfloat16_t` as a plain number.
+/// `float16_t` as mlx-rs uses it: the bits are a field. `bfloat16_t` is a plain number instead.
 const FLOAT16: &str = "\
 #[repr(transparent)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct float16_t(pub u16);";
 
-/// Writes the declarations with the libclang in a folder, unless the user names another one.
+/// Writes the declarations with the libclang in a folder, or with that in `LIBCLANG_PATH`.
 pub(super) fn write_with(
     libclang: &Path,
     mlx_c: &Path,
     builtin_headers: &Path,
     to: &Path,
 ) -> Result<()> {
-    // bindgen finds libclang by this variable only, and one's own environment is not to be changed
-    // safely: so this program runs itself.
+    // bindgen finds libclang only by this environment variable. A process cannot change its own
+    // environment safely, so this program runs itself.
     let libclang = env::var_os("LIBCLANG_PATH").unwrap_or_else(|| libclang.into());
     process::run(
         Command::new(env::current_exe()?)
@@ -40,8 +40,8 @@ pub(super) fn write_with(
     )
 }
 
-/// Writes the declarations of all headers of mlx-c to `to`, with the libclang that the environment
-/// names; `builtin_headers` holds the compiler's `stddef.h` and others.
+/// Writes the declarations of all headers of mlx-c to `to`, with the libclang in `LIBCLANG_PATH`.
+/// `builtin_headers` is the folder of the compiler's `stddef.h`.
 pub(crate) fn write(mlx_c: &Path, builtin_headers: &Path, to: &Path) -> Result<()> {
     let includes: String = files(&mlx_c.join("mlx/c"), "h")?
         .iter()

@@ -1,8 +1,8 @@
-//! OpenBLAS in place of the reference BLAS and LAPACK that MLX's wheels ship.
+//! OpenBLAS instead of the reference BLAS and LAPACK in MLX's wheels.
 //!
-//! The reference BLAS multiplies matrices some fifty times slower. OpenBLAS from PyPI has all its
-//! symbols under a prefix. So a small library of jumps under the plain names, and under the file
-//! names that MLX's library asks for, leads from one to the other.
+//! The reference BLAS multiplies matrices about fifty times slower. OpenBLAS from PyPI has a prefix on all
+//! its symbols. So a small library exports the plain names and jumps to the prefixed ones. It has the file
+//! names that MLX's library links to.
 
 use std::{
     collections::BTreeSet,
@@ -22,15 +22,15 @@ use crate::{
 
 const OPENBLAS: &str = "libscipy_openblas.so";
 const PREFIX: &str = "scipy_";
-/// Left in `.mlx/` while the reference BLAS is still there, for the next set-up to try again.
+/// File in `.mlx/` that marks the reference BLAS, so that the next set-up tries to replace it.
 const REFERENCE_MARK: &str = "reference-blas";
 
-/// True if an earlier set-up of `home` had to go on with the reference BLAS.
+/// True if `home` still has the reference BLAS.
 pub(super) fn is_reference(home: &Path) -> bool {
     home.join(REFERENCE_MARK).exists()
 }
 
-/// Replaces the libraries in `home/site`, or warns that everything will be slow without.
+/// Replaces the libraries in `home/site`; on an error, warns that models on the CPU will be slow.
 pub(super) fn replace_or_warn(
     project: &Project,
     compiler: &Compiler,
@@ -46,7 +46,7 @@ pub(super) fn replace_or_warn(
         }
         return Ok(());
     };
-    let warning = "WARNING: OpenBLAS could not be put in the place of the reference BLAS:";
+    let warning = "WARNING: OpenBLAS could not replace the reference BLAS:";
     say(&format!("\n{warning}\n{error:#}"));
     say("Models on the CPU will run many times slower. `cargo xtask setup` tries again.\n");
     fs::write(&mark, "").with_context(|| format!("cannot write {}", mark.display()))
@@ -80,7 +80,7 @@ fn replace(compiler: &Compiler, site: &Path, openblas: &Path) -> Result<()> {
     fs::remove_file(&assembly).with_context(|| format!("cannot remove {}", assembly.display()))
 }
 
-/// The reference libraries inside the wheel: `mlx_cpu.libs/libblas-HASH.so.3.10.0` and LAPACK.
+/// Finds the reference libraries in the wheel: `mlx_cpu.libs/libblas-HASH.so.3.10.0` and LAPACK.
 fn references(site: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for folder in folder::files(site, "libs")? {
@@ -101,7 +101,7 @@ fn references(site: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The functions that MLX takes from the reference libraries; OpenBLAS must have every one.
+/// Returns the functions that MLX imports from the reference libraries. OpenBLAS must have all of them.
 fn names(site: &Path, references: &[PathBuf], openblas: &Path) -> Result<Vec<String>> {
     let mut offered = BTreeSet::new();
     for reference in references {
@@ -110,16 +110,16 @@ fn names(site: &Path, references: &[PathBuf], openblas: &Path) -> Result<Vec<Str
     let needed = symbols("--undefined-only", &site.join("mlx/lib/libmlx.so"))?;
     let names: Vec<String> = needed.intersection(&offered).cloned().collect();
     let available = symbols("--defined-only", openblas)?;
-    let lacking = names
+    let missing = names
         .iter()
         .find(|name| !available.contains(&format!("{PREFIX}{name}")));
-    match lacking {
+    match missing {
         Some(name) => bail!("this OpenBLAS has no {name}"),
         None => Ok(names),
     }
 }
 
-/// The dynamic symbols of a library, without their versions.
+/// Returns the dynamic symbols of a library, without their versions.
 fn symbols(which: &str, library: &Path) -> Result<BTreeSet<String>> {
     let listed = process::output(
         Command::new("nm")
@@ -134,12 +134,12 @@ fn symbols(which: &str, library: &Path) -> Result<BTreeSet<String>> {
         .collect())
 }
 
-/// Assembly of functions that do nothing but jump to their prefixed namesakes.
+/// Returns the assembly of functions that only jump to the functions of the same name with the prefix.
 fn jumps(architecture: &str, names: &[String]) -> Result<String> {
     let (jump, suffix) = match architecture {
         "x86_64" => ("jmp", "@PLT"),
         "aarch64" => ("b", ""),
-        other => bail!("no jumps are known for {other}"),
+        other => bail!("there is no jump instruction for {other}"),
     };
     let mut text = String::from(".section .note.GNU-stack,\"\",%progbits\n.text\n");
     for name in names {
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_name_jumps_to_its_prefixed_namesake() {
+    fn each_name_jumps_to_its_prefixed_name() {
         let names = ["cblas_sgemm".to_owned(), "spotrf_".to_owned()];
         let x86 = jumps("x86_64", &names).expect("x86-64 is known");
         assert!(x86.contains(".globl spotrf_\n.type spotrf_, %function\n"));

@@ -1,4 +1,4 @@
-//! mlx-c, the C interface of MLX: its sources come with the crate `mlx-sys`.
+//! mlx-c, the C API of MLX. The crate `mlx-sys` contains its sources.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use super::compiler;
 use crate::{folder, project::Project};
 
-/// The folder of mlx-c inside the crate, which Cargo has downloaded and checked.
+/// Returns the folder of mlx-c in the crate, which Cargo has downloaded and verified.
 pub(super) fn sources(project: &Project) -> Result<PathBuf> {
     let metadata = project.metadata(true)?;
     let manifest = metadata["packages"]
@@ -27,7 +27,7 @@ pub(super) fn sources(project: &Project) -> Result<PathBuf> {
     Ok(sources)
 }
 
-/// Compiles mlx-c against the MLX in `work/site`, to `work/lib/libmlxc.a`.
+/// Compiles mlx-c with the MLX in `work/site` to `work/lib/libmlxc.a`.
 pub(super) fn compile(project: &Project, sources: &Path, work: &Path) -> Result<()> {
     let native = project.root().join("xtask/native");
     let lib = work.join("lib");

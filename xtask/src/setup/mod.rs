@@ -1,8 +1,8 @@
 //! `cargo xtask setup`: prepares MLX, so that plain Cargo commands work afterwards.
 //!
-//! On macOS the crate `mlx-sys` builds MLX itself. On Linux it cannot. There the set-up downloads
-//! the libraries that MLX's project publishes on PyPI and builds mlx-c against them. It writes a
-//! Cargo configuration that replaces the build script of `mlx-sys`.
+//! On macOS the crate `mlx-sys` builds MLX itself. On Linux it cannot. There the set-up downloads MLX's
+//! libraries from PyPI and builds mlx-c against them. A Cargo configuration then replaces the build script
+//! of `mlx-sys`.
 
 pub(crate) mod bindings;
 mod blas;

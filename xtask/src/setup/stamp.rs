@@ -42,7 +42,7 @@ pub(super) fn current(project: &Project, backend: Backend) -> Result<String> {
     Ok(format!("{}\n{hash}\n{mlx_sys}\n", backend.name()))
 }
 
-/// Reads the stamp of `home`; `None` if the file is missing.
+/// Reads the stamp of `home`; `None` if it is missing.
 pub(super) fn read(home: &Path) -> Option<String> {
     fs::read_to_string(home.join(FILE)).ok()
 }
