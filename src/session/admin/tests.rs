@@ -104,8 +104,8 @@ fn fill(storage: &Arc<impl Storage + 'static>) {
 }
 
 fn state(read: &impl ReadStore, n: u32) -> Option<SessionState> {
-    let head = load::<SessionHeader>(read, &Key::header(id(n))).unwrap();
-    head.map(|head| head.state)
+    let header = load::<SessionHeader>(read, &Key::header(id(n))).unwrap();
+    header.map(|header| header.state)
 }
 
 /// Returns all values but the store's own records, without their commit numbers. Events are listed
@@ -119,8 +119,8 @@ fn content(read: &impl ReadStore) -> Vec<(Key, Vec<u8>)> {
     for (key, value) in own {
         let payload = codec::open(&key, &value).unwrap().payload.to_vec();
         if let (Some(Space::Header), Some(id)) = (key.space(), key.session()) {
-            let head: SessionHeader = open_record(&key, &value).unwrap();
-            let events = load_event_payloads(read, id, head.events).unwrap();
+            let header: SessionHeader = open_record(&key, &value).unwrap();
+            let events = load_event_payloads(read, id, header.events).unwrap();
             let numbered = (0..).zip(events);
             content.extend(numbered.map(|(n, event)| (Key::event(id, n, 0), event.bytes)));
         }
@@ -143,7 +143,7 @@ fn memory() -> Arc<MemoryStorage> {
 }
 
 /// Starts a log once, so that GC finishes the work a copy left.
-fn settle(storage: &Arc<impl Storage + 'static>) {
+fn finish_gc(storage: &Arc<impl Storage + 'static>) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .unwrap();
@@ -153,7 +153,7 @@ fn settle(storage: &Arc<impl Storage + 'static>) {
 }
 
 #[test]
-fn a_store_that_was_made_and_never_written_is_whole() {
+fn a_new_store_verifies() {
     let report = verify(&Direct(&MemoryStorage::default())).unwrap();
     assert!(report.findings.is_empty(), "{:?}", report.findings);
 }
@@ -171,7 +171,7 @@ fn a_store_survives_export_and_import_value_for_value() {
     assert!(opened.whole);
     let report = copy::copy_sessions(&opened, &*to).unwrap();
     assert_eq!(report.skipped, []);
-    settle(&to);
+    finish_gc(&to);
     assert_eq!(verify(&Direct(&*to)).unwrap().findings, [""; 0]);
     assert_same(&Direct(&*from), &Direct(&*to));
     let again = copy::copy_sessions(&opened, &*to);
@@ -182,7 +182,7 @@ fn a_store_survives_export_and_import_value_for_value() {
 }
 
 #[test]
-fn one_session_is_exported_with_all_that_it_needs() {
+fn one_session_is_exported_with_its_ancestors() {
     let from = memory();
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("archive");
@@ -200,7 +200,7 @@ fn one_session_is_exported_with_all_that_it_needs() {
 }
 
 #[test]
-fn a_cut_or_changed_archive_is_refused() {
+fn a_truncated_or_changed_archive_is_refused() {
     let from = memory();
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("archive");
@@ -229,7 +229,7 @@ fn a_cut_or_changed_archive_is_refused() {
 }
 
 #[test]
-fn sessions_that_lost_something_are_skipped_with_those_that_need_them() {
+fn damaged_sessions_are_skipped_with_their_descendants() {
     let from = memory();
     let mut entries = from.entries();
     entries.remove(&Key::event(id(102), 0, 0)).unwrap();
@@ -251,7 +251,7 @@ fn sessions_that_lost_something_are_skipped_with_those_that_need_them() {
     // A header can be rebuilt, but not a body inside it.
     assert_eq!(state(&Direct(&*to), 24), Some(SessionState::Stored));
     assert_eq!(state(&Direct(&*to), 4), Some(SessionState::Unstored));
-    settle(&to);
+    finish_gc(&to);
     assert_eq!(verify(&Direct(&*to)).unwrap().findings, [""; 0]);
 }
 
@@ -287,10 +287,10 @@ fn a_store_is_backed_up_compacted_and_carved() {
         copy::copy_sessions(&archive, &*rescued).unwrap().skipped,
         []
     );
-    settle(&rescued);
+    finish_gc(&rescued);
     assert!(content(&Direct(&*rescued)) == expected);
     for dir in [&at, &backup] {
-        settle(&Arc::new(sled(dir)));
+        finish_gc(&Arc::new(sled(dir)));
         let storage = sled(dir);
         assert_eq!(verify(&Direct(&storage)).unwrap().findings, [""; 0]);
         assert!(content(&Direct(&storage)) == expected);
@@ -298,7 +298,7 @@ fn a_store_is_backed_up_compacted_and_carved() {
 }
 
 #[test]
-fn people_can_see_what_is_there() {
+fn inspection_lists_sessions_events_and_trees() {
     let storage = memory();
     let read = Direct(&*storage);
     let mut listed = 0;

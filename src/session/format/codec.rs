@@ -4,7 +4,7 @@
 //!  0  magic      2   a7 53
 //!  2  codec      1   1 = bincode 1.3, fixed-width integers, little-endian
 //!  3  kind       1   kind of the payload, see `Kind`
-//!  4  schema     2   number of the frozen struct in migrations/; all numbers little-endian
+//!  4  schema     2   number of the struct in migrations/; all numbers little-endian
 //!  6  flags      1   bit 0: more parts follow
 //!  7  key length 1
 //!  8  length     4   of the payload
@@ -244,7 +244,7 @@ pub fn encode<T: Serialize>(value: &T) -> Vec<u8> {
     let encoded = bincode::DefaultOptions::new()
         .with_fixint_encoding()
         .serialize(value);
-    encoded.expect("frozen structs always encode")
+    encoded.expect("structs of migrations/ always encode")
 }
 
 /// Returns the length of [`encode`]'s result, in bytes.
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn every_bit_flip_and_every_cut_is_seen() {
+    fn every_bit_flip_and_truncation_is_detected() {
         proptest::proptest!(|(payload: Vec<u8>)| {
             let (key, bytes) = sample(&payload);
             for bit in 0..bytes.len() * 8 {

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn events_come_back_as_they_were() {
+    fn events_decode_to_what_was_encoded() {
         let batch = EventBatch::of(&events());
         let payloads = decode(&batch.rest).unwrap();
         let decoded: Result<Vec<_>, _> = payloads.iter().map(Event::decode).collect();
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_or_empty_is_damaged() {
+    fn truncated_or_empty_batches_are_damaged() {
         let whole = encode(&[events()[1].encode()]);
         for len in 0..whole.bytes.len() {
             let mut cut = whole.clone();

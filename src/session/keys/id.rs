@@ -64,7 +64,7 @@ mod tests {
     const ID: SessionId = SessionId([0xab; 16]);
 
     #[test]
-    fn ids_are_read_as_written_and_nothing_else_is() {
+    fn only_displayed_ids_parse() {
         let text = "ab".repeat(16);
         assert_eq!(text.parse(), Ok(ID));
         assert_eq!(ID.to_string(), text);

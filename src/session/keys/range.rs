@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_taken_apart_again() {
+    fn keys_decode_to_their_parts() {
         let key = Key::event(ID, 7, 3);
         assert_eq!((key.session(), key.event_part()), (Some(ID), Some((7, 3))));
         let edge = Key::edge(ID, EdgeKind::Shares, SessionId([1; 16]));

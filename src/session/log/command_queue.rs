@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_are_waited_for_until_the_moment_and_no_longer() {
+    fn wait_until_returns_at_the_deadline() {
         let (send, receive) = mpsc::channel(2);
         let mut queue = CommandQueue::new(receive).unwrap();
         assert_eq!(queue.poll(), Ok(None));

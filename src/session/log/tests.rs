@@ -1,7 +1,7 @@
 //! Tests of the log's interface: forks, deletions, retention, faults.
 
-mod bounds;
 mod clock;
+mod retention;
 mod storages;
 
 use std::{
@@ -107,7 +107,7 @@ fn assert_clean(storage: &Arc<impl Storage>) {
 }
 
 #[tokio::test]
-async fn a_line_of_thousands_of_forks_is_read_in_few_steps() {
+async fn a_chain_of_thousands_of_forks_is_read_in_few_steps() {
     let storage = Arc::new(CountingStorage::default());
     let log = start(&storage, RetentionLimits::default());
     let mut expected = Vec::new();
@@ -139,7 +139,7 @@ async fn a_line_of_thousands_of_forks_is_read_in_few_steps() {
 }
 
 #[tokio::test]
-async fn a_deleted_parent_stays_for_a_turn_in_flight_and_goes_with_its_response() {
+async fn a_deleted_parent_stays_for_a_turn_in_flight_until_that_response_is_deleted() {
     let storage = Arc::new(MemoryStorage::default());
     let log = start(&storage, RetentionLimits::default());
     store(&log, 1, None).await;
@@ -188,11 +188,11 @@ async fn forks_that_store_nothing_keep_only_the_events_that_they_share() {
     turn.end(turn_end(2, None)).await.unwrap();
     log.delete(ALL, id(1)).await.unwrap();
     log.wait_for_gc().await.unwrap();
-    let head: SessionHeader = load(&Direct(&*storage), &Key::header(id(1)))
+    let header: SessionHeader = load(&Direct(&*storage), &Key::header(id(1)))
         .unwrap()
         .unwrap();
     assert_eq!(
-        (head.state, head.events, head.tokens),
+        (header.state, header.events, header.tokens),
         (SessionState::Trunk, 4, 1)
     );
     assert_eq!(log.response(&ALL, id(1)), Err(LogError::NotFound));
@@ -209,7 +209,7 @@ async fn forks_that_store_nothing_keep_only_the_events_that_they_share() {
 }
 
 #[tokio::test]
-async fn a_large_purge_takes_many_commits_and_survives_a_restart_between_them() {
+async fn gc_of_a_large_session_takes_many_commits_and_survives_a_restart_between_them() {
     let storage = Arc::new(FaultyStorage::default());
     let log = start(&storage, RetentionLimits::default());
     let body = format!("{{\"text\":\"{}\"}}", "x".repeat(20 << 20));
@@ -261,7 +261,7 @@ async fn a_large_turn_takes_many_commits_none_of_which_is_large() {
 }
 
 #[tokio::test]
-async fn what_is_not_durable_is_not_seen() {
+async fn readers_do_not_see_data_that_is_not_durable() {
     let (at_sync, synced) = mpsc::sync_channel(0);
     let (go_on, wait) = mpsc::sync_channel::<bool>(0);
     let storage = Arc::new(GatedStorage {
@@ -323,7 +323,7 @@ async fn a_response_whose_body_or_session_is_lost_is_corrupt_and_not_unknown() {
 }
 
 #[tokio::test]
-async fn a_log_that_failed_says_so_before_a_turn_begins_and_until_it_is_back() {
+async fn check_writable_fails_before_a_turn_while_writes_fail() {
     let storage = Arc::new(FaultyStorage::default());
     let log = start(&storage, RetentionLimits::default());
     assert_eq!(log.check_writable().await, Ok(()));

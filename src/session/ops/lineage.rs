@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flattened_stretches_reach_one_level_down() {
+    fn flattened_prefixes_reach_one_level_down() {
         let cases = [
             (0, None),
             (1, None),

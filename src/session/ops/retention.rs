@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn zeros_mean_what_the_flags_say() {
+    fn zeros_in_flags_disable_or_unlimit() {
         let limits = RetentionLimits::from_flags(Some(0), Some(0), Some(0), 0);
         assert!(limits.persistence_disabled());
         assert_eq!(limits.max_bytes, Some(0));
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_steps_back_lets_nothing_expire() {
+    fn nothing_expires_when_the_clock_steps_back() {
         let limits = RetentionLimits::from_flags(None, None, Some(1), 0);
         assert!(!limits.is_expired(10_000, 500));
         assert!(!limits.is_expired(10_000, 10_999));

@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn rolling_back_leaves_what_was_before() {
+    fn rollback_restores_the_savepoint() {
         let storage = MemoryStorage::default();
         let mut txn = Txn::begin(&storage, Totals::default());
         txn.put(edge(2).0, &edge(2).1);

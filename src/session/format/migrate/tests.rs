@@ -215,7 +215,7 @@ fn every_variant_of_format_1_keeps_its_number() {
 
 /// A migration step that adds an hour to every index entry. It must process every entry exactly
 /// once.
-fn an_hour_later(envelope: &Envelope<'_>) -> Result<Option<Payload>, String> {
+fn add_an_hour(envelope: &Envelope<'_>) -> Result<Option<Payload>, String> {
     if envelope.kind != Kind::Place {
         return Ok(None);
     }
@@ -263,7 +263,7 @@ fn assert_upgraded(storage: &dyn Storage, places: u64) {
 }
 
 #[test]
-fn an_upgrade_goes_on_wherever_it_was_interrupted() {
+fn an_upgrade_continues_wherever_it_was_interrupted() {
     const PLACES: u64 = 3 * SCAN_PAGE_ENTRIES as u64 + 7;
     let faults = [
         Fault::CrashBeforeWrite,
@@ -278,11 +278,11 @@ fn an_upgrade_goes_on_wherever_it_was_interrupted() {
                 let storage = FaultyStorage::default();
                 old_store(&storage, PLACES);
                 storage.fail_after(commits, fault);
-                prepare(&storage, &[an_hour_later]).unwrap_err();
+                prepare(&storage, &[add_an_hour]).unwrap_err();
                 let storage = storage.restarted(loss);
-                prepare(&storage, &[an_hour_later]).unwrap();
+                prepare(&storage, &[add_an_hour]).unwrap();
                 assert_upgraded(&storage, PLACES);
-                prepare(&storage, &[an_hour_later]).unwrap();
+                prepare(&storage, &[add_an_hour]).unwrap();
                 assert_upgraded(&storage, PLACES);
             }
         }
@@ -290,9 +290,9 @@ fn an_upgrade_goes_on_wherever_it_was_interrupted() {
 }
 
 #[test]
-fn a_store_of_a_newer_program_is_refused_with_a_sentence() {
+fn a_store_of_a_newer_program_is_refused_with_a_reason() {
     let storage = MemoryStorage::default();
-    prepare(&storage, &[an_hour_later]).unwrap();
+    prepare(&storage, &[add_an_hour]).unwrap();
     let before = storage.entries();
     let Err(LogError::Refused(sentence)) = prepare(&storage, &[]) else {
         panic!("it was not refused")
@@ -302,7 +302,7 @@ fn a_store_of_a_newer_program_is_refused_with_a_sentence() {
 }
 
 #[test]
-fn data_without_a_format_is_no_new_store() {
+fn data_without_a_format_record_is_corrupt() {
     let storage = MemoryStorage::holding(
         [(
             Key::open_header(ID),
@@ -314,7 +314,7 @@ fn data_without_a_format_is_no_new_store() {
 }
 
 #[test]
-fn a_new_store_is_clean() {
+fn a_new_store_has_no_findings() {
     let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::default());
     assert_eq!(prepare(&*storage, STEPS).unwrap().commit, 1);
     assert_eq!(verify(&Direct(&*storage)).unwrap().findings, [""; 0]);

@@ -14,10 +14,7 @@ use std::ffi::{c_int, c_uint};
 /// Every error becomes `EIO`. After a failed sync dirty pages may be lost, so the caller must not
 /// treat the error as a recoverable full disk.
 #[unsafe(no_mangle)]
-#[expect(
-    unsafe_code,
-    reason = "it takes the place of a function of the C library"
-)]
+#[expect(unsafe_code, reason = "it replaces a function of the C library")]
 extern "C" fn sync_file_range(file: c_int, _at: i64, _len: i64, _how: c_uint) -> c_int {
     // SAFETY: fdatasync accepts any integer; an invalid descriptor gives an error.
     let synced = unsafe { libc::fdatasync(file) };
@@ -37,13 +34,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_the_function_that_sled_calls() {
+    fn sled_calls_this_definition() {
         let called = libc::sync_file_range as *const ();
         assert_eq!(called, IN_PLACE as *const ());
     }
 
     #[test]
-    fn what_is_no_file_is_an_error() {
+    fn a_bad_descriptor_gives_eio() {
         assert_eq!(sync_file_range(-1, 0, 0, 0), -1);
         let error = std::io::Error::last_os_error();
         assert_eq!(error.raw_os_error(), Some(libc::EIO));

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_whole_statement_counts() {
+    fn the_newest_valid_slot_is_read() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("manifest");
         let mut manifest = ManifestFile::create(&path, at(1)).unwrap();
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_without_a_whole_statement_is_refused() {
+    fn a_manifest_without_a_valid_slot_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("manifest");
         std::fs::write(&path, [0; 100]).unwrap();

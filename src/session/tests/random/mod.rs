@@ -62,7 +62,7 @@ fn histories_over_sled_match_the_model() {
 }
 
 #[test]
-fn nothing_acknowledged_is_lost_whatever_goes_wrong_in_a_commit() {
+fn no_acknowledged_write_is_lost_by_any_fault_of_a_commit() {
     let faults = [
         Fault::FullBeforeWrite,
         Fault::FullBeforeSync,

@@ -109,19 +109,19 @@ impl History {
         let open = |session: &Session| session.state == ModelState::Open;
         let ids: Vec<_> = self.model.sessions.keys().copied().collect();
         for id in ids {
-            let head = load::<SessionHeader>(&read, &Key::header(id)).unwrap();
+            let header = load::<SessionHeader>(&read, &Key::header(id)).unwrap();
             let session = self.model.sessions.get_mut(&id).unwrap();
-            match head {
+            match header {
                 None if open(session) => drop(self.model.sessions.remove(&id)),
-                Some(head) if open(session) => {
+                Some(header) if open(session) => {
                     session.state = ModelState::Unstored;
                     session.continues = None;
-                    let events = load_events(&read, id, head.events).unwrap();
+                    let events = load_events(&read, id, header.events).unwrap();
                     let tokens = (1..=events.len()).map(|n| replay(&events[..n]).tokens);
                     session.tokens_after = tokens.collect();
                 }
-                head if session.state == ModelState::Unstored => {
-                    let hidden = head.is_none_or(|head| head.state != SessionState::Unstored);
+                header if session.state == ModelState::Unstored => {
+                    let hidden = header.is_none_or(|header| header.state != SessionState::Unstored);
                     session.state = if hidden {
                         ModelState::Hidden
                     } else {

@@ -63,7 +63,7 @@ fn write_a_few_turns(storage: &Arc<FaultyStorage>, seed: u64) -> u64 {
 }
 
 #[test]
-fn a_batch_that_was_torn_by_the_engine_is_noticed() {
+fn a_torn_batch_is_detected() {
     for_seeds(40, |seed| {
         let storage = Arc::new(FaultyStorage::default());
         let whole = write_a_few_turns(&storage, seed);

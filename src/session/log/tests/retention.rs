@@ -11,7 +11,7 @@ use crate::session::{
 };
 
 #[tokio::test]
-async fn bounds_drop_the_oldest_but_nothing_that_is_continued() {
+async fn retention_deletes_the_oldest_but_keeps_continued_sessions() {
     let storage = Arc::new(MemoryStorage::default());
     let log = start(
         &storage,
@@ -41,7 +41,7 @@ async fn bounds_drop_the_oldest_but_nothing_that_is_continued() {
 }
 
 #[tokio::test]
-async fn a_bound_of_no_bytes_drops_each_response_at_once() {
+async fn a_limit_of_0_bytes_deletes_each_response_at_once() {
     let storage = Arc::new(MemoryStorage::default());
     let log = start(
         &storage,
@@ -72,7 +72,7 @@ async fn responses_expire_in_log_order() {
 }
 
 #[tokio::test]
-async fn what_has_outlived_its_time_is_hidden_before_it_is_dropped() {
+async fn expired_responses_are_hidden_before_they_are_deleted() {
     let storage = Arc::new(MemoryStorage::default());
     let clock = Arc::<SetClock>::default();
     let log = start_at(
@@ -101,7 +101,7 @@ async fn what_has_outlived_its_time_is_hidden_before_it_is_dropped() {
 }
 
 #[tokio::test]
-async fn without_persistence_everything_by_id_says_so_and_turns_are_still_logged() {
+async fn without_persistence_access_by_id_fails_and_turns_are_still_logged() {
     let storage = Arc::new(MemoryStorage::default());
     let log = start(
         &storage,
@@ -122,8 +122,8 @@ async fn without_persistence_everything_by_id_says_so_and_turns_are_still_logged
     continuing.continues = Some(id(1));
     let refused = log.begin(continuing).await.map(|turn| turn.id());
     assert_eq!(refused, Err(LogError::PersistenceDisabled));
-    let head: SessionHeader = load(&Direct(&*storage), &Key::header(id(1)))
+    let header: SessionHeader = load(&Direct(&*storage), &Key::header(id(1)))
         .unwrap()
         .unwrap();
-    assert_eq!(head.state, SessionState::Unstored);
+    assert_eq!(header.state, SessionState::Unstored);
 }
