@@ -7,6 +7,7 @@ pub mod allocator;
 pub mod clock;
 pub mod id;
 pub mod limits;
+pub mod lock;
 
 pub mod wire;
 

@@ -103,12 +103,11 @@ pub const SNAPSHOT_DISK_FREE_BYTES_MIN: u64 = 512 << 20;
 /// Lifetime of an unstored turn's snapshot, if the request asks for one.
 pub const SNAPSHOT_UNSTORED_MS: i64 = 24 * 60 * 60 * 1000;
 
-/// Tokens of conversations that are kept in memory for their next turns, all together: with their texts,
-/// some ten bytes each.
-pub const PAST_TOKENS_KEPT_MAX: usize = 1 << 20;
+/// Most bytes of cached parents: tokens and items of the chains that recent turns continued.
+pub const PARENT_CACHE_BYTES_MAX: u64 = 64 << 20;
 
-/// Bytes of prompts, as templates wrote them, that are kept in memory for the turns that go on from them.
-pub const PAST_PROMPT_BYTES_KEPT_MAX: usize = 16 << 20;
+/// Most bytes of cached prompts, as templates rendered them, for turns that continue them.
+pub const PARENT_PROMPT_CACHE_BYTES_MAX: u64 = 16 << 20;
 
 /// About the longest that a step which reads prompts keeps answers waiting: seven tokens a second still
 /// read fluently.

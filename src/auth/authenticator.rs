@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
     io,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    sync::{Arc, Mutex, MutexGuard, RwLock},
     time::Instant,
 };
 
@@ -18,7 +18,7 @@ use super::{
     rate_limit::KeyLimiter,
     secret::{DigestKey, KeyId, Secret},
 };
-use crate::clock::Clock;
+use crate::{clock::Clock, lock::IgnorePoison as _};
 
 /// Wrong secrets that are remembered, so that repeating one costs the server nothing.
 const WRONG_MAX: usize = 4096;
@@ -256,7 +256,7 @@ impl Keeper {
     }
 
     fn replace(&self, policy: Policy) {
-        let mut rules = self.rules.write().unwrap_or_else(PoisonError::into_inner);
+        let mut rules = self.rules.write().ignore_poison();
         *rules = Arc::new(Rules::of(policy, Some(&rules)));
         // What was wrong may be right now. What was right is compared with the policy each time;
         // of what has gone from it nothing needs to be known.
@@ -269,12 +269,12 @@ impl Keeper {
     }
 
     fn rules(&self) -> Arc<Rules> {
-        Arc::clone(&self.rules.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.rules.read().ignore_poison())
     }
 
     fn known(&self) -> MutexGuard<'_, VerifiedSecrets> {
         // Nothing that holds this can panic half-way.
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().ignore_poison()
     }
 }
 

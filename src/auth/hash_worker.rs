@@ -4,7 +4,7 @@
 use std::{
     collections::HashMap,
     io,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Condvar, Mutex, MutexGuard},
     thread,
 };
 
@@ -15,6 +15,7 @@ use super::{
     hash::{KeyHash, Workspace},
     secret::{KeyId, Secret},
 };
+use crate::lock::IgnorePoison as _;
 
 /// Different secrets that may wait for one key.
 const WAITING_MAX: usize = 16;
@@ -110,7 +111,7 @@ impl Drop for HashVerifier {
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         // Nothing that holds this can panic half-way.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().ignore_poison()
     }
 
     fn run(&self) {
@@ -136,7 +137,7 @@ impl Shared {
             }
             let Some(check) = state.line.pop() else {
                 let waited = self.changed.wait(state);
-                state = waited.unwrap_or_else(PoisonError::into_inner);
+                state = waited.ignore_poison();
                 continue;
             };
             let askers = state.askers.get(&check.digest);

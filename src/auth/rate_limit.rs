@@ -3,9 +3,10 @@
 //! Tokens are known only after generation. So a request is admitted while any token is left, and
 //! may overdraw; time pays off the debt. (Rate limit libraries know no debt.)
 
+use crate::lock::IgnorePoison as _;
 use std::{
     num::NonZeroU32,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::{Duration, Instant},
 };
 
@@ -159,7 +160,7 @@ impl KeyLimiter {
 
     fn state(&self) -> MutexGuard<'_, State> {
         // Nothing in here can panic between two changes that belong together.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().ignore_poison()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex,
         mpsc::{SyncSender, TrySendError},
     },
     thread::JoinHandle,
@@ -16,7 +16,9 @@ use super::{
     sequence::Submission,
     token_stream::{self, Waker},
 };
-use crate::{cache::snapshot::SaveRequest, id::TokenId, model::exec::KvFormat};
+use crate::{
+    cache::snapshot::SaveRequest, id::TokenId, lock::IgnorePoison as _, model::exec::KvFormat,
+};
 
 /// The engine as seen from outside its thread; clones are the same engine. When the last clone is
 /// dropped, the engine ends after the jobs it has.
@@ -190,12 +192,7 @@ impl EngineHandle {
         self.shared.waker.wake();
         let mut stats = self.shared.stats.clone();
         while stats.changed().await.is_ok() {}
-        let thread = self
-            .shared
-            .thread
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let thread = self.shared.thread.lock().ignore_poison().take();
         if let Some(thread) = thread {
             // Nothing is left for the thread to do, so this does not hold up the caller's. It
             // reports its own panics.

@@ -2,13 +2,13 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use llguidance::Matcher;
 
 use super::constraint::{mask_workers::Workers, state::GrammarState};
-use crate::{id::TokenId, sampling::TokenBitmask, tokenizer::Tokenizer};
+use crate::{id::TokenId, lock::IgnorePoison as _, sampling::TokenBitmask, tokenizer::Tokenizer};
 
 /// A grammar that is ready to match.
 pub(super) struct CompiledGrammar {
@@ -23,7 +23,7 @@ pub(super) struct CompiledGrammar {
 impl CompiledGrammar {
     /// Returns a copy of the matcher.
     pub(super) fn matcher(&self) -> Box<Matcher> {
-        let fresh = self.fresh.lock().unwrap_or_else(PoisonError::into_inner);
+        let fresh = self.fresh.lock().ignore_poison();
         Box::new(fresh.deep_clone())
     }
 

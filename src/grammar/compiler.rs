@@ -4,7 +4,7 @@ use std::{
     collections::{HashMap, VecDeque},
     fmt,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
         mpsc::{RecvTimeoutError, sync_channel},
     },
@@ -28,6 +28,7 @@ use super::{
 };
 use crate::{
     id::TokenId,
+    lock::IgnorePoison as _,
     sampling::{Constraint, TokenBitmask},
     tokenizer::Tokenizer,
 };
@@ -157,7 +158,7 @@ impl GrammarCompiler {
     }
 
     fn kept<T>(&self, act: impl FnOnce(&mut CompiledCache) -> T) -> T {
-        act(&mut self.0.kept.lock().unwrap_or_else(PoisonError::into_inner))
+        act(&mut self.0.kept.lock().ignore_poison())
     }
 
     /// Compiles on a thread with a stack for it.
@@ -219,13 +220,13 @@ impl Shared {
 
     fn token_texts(&self) -> Arc<TokenIndex> {
         let token_texts = self.token_texts.lock();
-        let mut token_texts = token_texts.unwrap_or_else(PoisonError::into_inner);
+        let mut token_texts = token_texts.ignore_poison();
         let build = || Arc::new(TokenIndex::of(&self.means.tokenizer));
         Arc::clone(token_texts.get_or_insert_with(build))
     }
 
     fn factory(&self) -> Result<Arc<ParserFactory>, GrammarError> {
-        let mut factory = self.factory.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut factory = self.factory.lock().ignore_poison();
         let build = || token_trie::factory(&self.means.tokenizer, &self.means.ends).map(Arc::new);
         factory.get_or_insert_with(build).clone()
     }

@@ -2,9 +2,10 @@
 
 use std::{
     path::PathBuf,
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, RwLock},
 };
 
+use crate::lock::IgnorePoison as _;
 use tls_listener::TlsListener;
 use tokio::net::TcpListener;
 use tokio_rustls::{
@@ -46,7 +47,7 @@ struct Certificate(RwLock<Arc<CertifiedKey>>);
 
 impl ResolvesServerCert for Certificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let held = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let held = self.0.read().ignore_poison();
         Some(Arc::clone(&held))
     }
 }
@@ -81,7 +82,7 @@ impl Tls {
     pub fn reload(&self) -> Result<(), TlsError> {
         let read = Arc::new(read(&self.files, &self.provider)?);
         let held = self.certificate.0.write();
-        *held.unwrap_or_else(PoisonError::into_inner) = read;
+        *held.ignore_poison() = read;
         Ok(())
     }
 

@@ -1,11 +1,11 @@
 //! Unknown request fields, logged once each.
 
-use std::{
-    collections::HashSet,
-    sync::{Mutex, PoisonError},
-};
+use std::{collections::HashSet, sync::Mutex};
 
-use crate::limits::{UNKNOWN_FIELD_CHARS_MAX, UNKNOWN_FIELDS_NAMED_MAX};
+use crate::{
+    limits::{UNKNOWN_FIELD_CHARS_MAX, UNKNOWN_FIELDS_NAMED_MAX},
+    lock::IgnorePoison as _,
+};
 
 /// The unknown fields that the log has named.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ impl UnknownFields {
     /// The name to log, if it is to be logged.
     fn first_time(&self, field: &str) -> Option<String> {
         let name: String = field.chars().take(UNKNOWN_FIELD_CHARS_MAX).collect();
-        let mut named = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut named = self.0.lock().ignore_poison();
         let is_new = named.len() < UNKNOWN_FIELDS_NAMED_MAX && named.insert(name.clone());
         is_new.then_some(name)
     }

@@ -1,9 +1,9 @@
-//! Work on one large slice, shared out over the machine's cores.
+//! Parallel loops over one large slice.
 
-use std::thread;
+use rayon::prelude::*;
 
-/// Below this many elements for each thread, starting one costs more than it saves.
-const ELEMENTS_PER_THREAD_MIN: usize = 1 << 16;
+/// Elements of one task: below this number, handing it to another thread costs more than it saves.
+const TASK_ELEMENTS: usize = 1 << 16;
 
 /// Calls `work(first_element, part)` on contiguous parts that cover `out`, from several threads.
 /// Each part but the last is a multiple of `unit` elements long.
@@ -12,18 +12,9 @@ pub(super) fn over_parts(
     unit: usize,
     work: impl Fn(usize, &mut [f32]) + Send + Sync,
 ) {
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    let threads = cores.min(out.len() / ELEMENTS_PER_THREAD_MIN);
-    if threads < 2 {
-        return work(0, out);
-    }
-    let part = out.len().div_ceil(threads).next_multiple_of(unit);
-    let work = &work;
-    thread::scope(|scope| {
-        for (index, slice) in out.chunks_mut(part).enumerate() {
-            scope.spawn(move || work(index * part, slice));
-        }
-    });
+    let len = TASK_ELEMENTS.next_multiple_of(unit);
+    let parts = out.par_chunks_mut(len).enumerate();
+    parts.for_each(|(index, part)| work(index * len, part));
 }
 
 #[cfg(test)]
@@ -40,11 +31,8 @@ mod tests {
                     *value += (first + offset + 1) as f32;
                 }
             });
-            assert!(
-                out.iter()
-                    .enumerate()
-                    .all(|(i, value)| *value == (i + 1) as f32)
-            );
+            let is_visited = |(i, value): (usize, &f32)| *value == (i + 1) as f32;
+            assert!(out.iter().enumerate().all(is_visited));
         }
     }
 }

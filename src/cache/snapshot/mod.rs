@@ -21,7 +21,7 @@ use std::{
     fmt,
     path::PathBuf,
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        Arc, Condvar, Mutex, MutexGuard,
         atomic::{AtomicBool, Ordering},
         mpsc::SyncSender,
     },
@@ -41,6 +41,7 @@ use super::CacheScope;
 use crate::{
     clock::Clock,
     id::TokenId,
+    lock::IgnorePoison as _,
     model::exec::{KvFormat, KvLayout},
 };
 use dir::SnapshotDir;
@@ -277,7 +278,7 @@ impl Shared {
         let waited = self
             .scanned
             .wait_timeout_while(self.state(), SCAN_PATIENCE, waits);
-        waited.unwrap_or_else(PoisonError::into_inner).0
+        waited.ignore_poison().0
     }
 
     /// Changes the index, and then the files. Gives the number of files that changed.
@@ -310,5 +311,5 @@ impl Shared {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Nothing that holds these can panic half-way.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock().ignore_poison()
 }

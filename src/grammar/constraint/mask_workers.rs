@@ -1,8 +1,9 @@
 //! Threads that compute token masks, so that the engine's thread does not wait for them.
 
+use crate::lock::IgnorePoison as _;
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex,
         mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
     },
     thread::{Builder, available_parallelism},
@@ -36,7 +37,7 @@ impl Workers {
     }
 
     fn queue(&self) -> Option<SyncSender<Task>> {
-        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queue = self.0.lock().ignore_poison();
         if queue.is_none() {
             *queue = start();
         }
@@ -63,7 +64,7 @@ fn start() -> Option<SyncSender<Task>> {
 /// Runs tasks until all senders are dropped. Tasks do not panic.
 fn work(tasks: &Mutex<Receiver<Task>>) {
     loop {
-        let next = tasks.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let next = tasks.lock().ignore_poison().recv();
         match next {
             Ok(task) => task(),
             Err(_) => return,

@@ -6,11 +6,12 @@
 use std::{
     collections::{HashMap, VecDeque},
     hash::{DefaultHasher, Hash as _, Hasher as _},
-    sync::{Mutex, PoisonError},
+    sync::Mutex,
 };
 
 use crate::{
     id::TokenId,
+    lock::IgnorePoison as _,
     session::{ForkPoint, SessionId, SessionLog},
 };
 
@@ -76,7 +77,7 @@ impl ResendIndex {
         let at_prompt = digest.0;
         answer.iter().for_each(|&token| digest.push(token));
         let own_prompt = prompt.len() - shared;
-        let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ends = self.ends.lock().ignore_poison();
         for (digest, own_tokens) in [
             (at_prompt, own_prompt),
             (digest.0, own_prompt + answer.len()),
@@ -119,7 +120,7 @@ impl ResendIndex {
 
     fn candidate(&self, line: ResendScope<'_>, prompt: &[TokenId]) -> Option<(End, usize)> {
         let mut digest = Digest::of(line);
-        let ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
+        let ends = self.ends.lock().ignore_poison();
         let mut longest = None;
         for (index, &token) in prompt.iter().enumerate() {
             digest.push(token);

@@ -4,7 +4,6 @@ pub(super) mod parent;
 pub(super) mod parent_cache;
 pub(super) mod preamble;
 pub(super) mod prompt;
-pub(super) mod recent;
 pub(super) mod sampling;
 pub(super) mod truncation;
 
@@ -12,7 +11,7 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
-use self::{parent::Past, prompt::Prompt};
+use self::{parent::ParentState, prompt::Prompt};
 use super::{
     CreateError, ServedModel, Service, constraint,
     continuation::{RebuildReason, resend::ResendScope},
@@ -64,14 +63,27 @@ pub(super) fn prepare(
     mut turn: Turn,
 ) -> Result<Prepared, CreateError> {
     turn.store &= !service.log.retention().persistence_disabled();
-    let past = turn.previous.map(|id| Past::load(service, caller, id));
-    let past = past.transpose()?;
+    let parent = turn
+        .previous
+        .map(|id| ParentState::load(service, caller, id));
+    let parent = parent.transpose()?;
     let named = turn.model.as_deref();
-    let parents = past.as_ref().map(|past| past.parent.record.model.as_str());
-    let model = Arc::clone(service.models.resolve(named.or(parents))?);
+    let parents_model = parent
+        .as_ref()
+        .map(|parent| parent.source.record.model.as_str());
+    let model = Arc::clone(service.models.resolve(named.or(parents_model))?);
     refuse_forbidden(&model, caller)?;
     let created_at = service.clock.now();
-    let prompt = Prompt::of(&model, &turn, past.as_ref(), created_at)?;
+    let parent_prompt = parent
+        .as_ref()
+        .and_then(|parent| service.parent_cache.prompt(parent.id()));
+    let parent_prompt = parent_prompt.as_deref();
+    let prompt = Prompt::of(
+        &model,
+        &turn,
+        parent.as_deref().map(|parent| (parent, parent_prompt)),
+        created_at,
+    )?;
     let room = room_after(&model, prompt.tokens.len())?;
     refuse_unknown_tokens(&model, &turn)?;
 
@@ -92,11 +104,11 @@ pub(super) fn prepare(
         output: Vec::new(),
         usage: None,
     };
-    let owner = match &past {
-        Some(past) if caller.continues_all => past.parent.record.owner.clone(),
+    let owner = match &parent {
+        Some(parent) if caller.continues_all => parent.source.record.owner.clone(),
         _ => caller.owner.as_deref().map(str::to_owned),
     };
-    let fork = match &past {
+    let fork = match &parent {
         Some(_) => prompt.fork,
         // The client may have sent a whole conversation again.
         None => {
@@ -109,7 +121,7 @@ pub(super) fn prepare(
                 .find(&service.log, line, &prompt.tokens)
         }
     };
-    let session = beginning(&record, owner, past.as_ref(), &prompt, fork);
+    let session = beginning(&record, owner, parent.as_deref(), &prompt, fork);
     let cache_scope = cache_scope(caller);
     let snapshots = model.snapshots.as_ref();
     let job = Job {
@@ -141,7 +153,7 @@ pub(super) fn prepare(
 fn beginning(
     record: &ResponseState,
     owner: Option<String>,
-    past: Option<&Past>,
+    parent: Option<&ParentState>,
     prompt: &Prompt,
     fork: Option<(ForkPoint, usize)>,
 ) -> SessionStart {
@@ -152,7 +164,7 @@ fn beginning(
             owner,
             model: record.model.clone(),
             fork,
-            continues: past.map(|past| past.id),
+            continues: parent.map(ParentState::id),
             created_at_ms: record.created_at.as_millisecond(),
         },
         input: InputAppended {

@@ -4,17 +4,14 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::{
-    super::{CreateError, Service},
-    parent_cache::Known,
-};
+use super::super::{CreateError, Service};
 use crate::{
     auth::Caller,
     conversation::Item,
-    id::ResponseId,
+    id::{ResponseId, TokenId},
     session::{
         Access, ForkPoint, LogError, SessionId, SessionLog,
-        log::{ParentState, StoredTurn, TurnDelta},
+        log::{ForkSource, StoredTurn, TurnDelta},
     },
     translate::{RequestError, log_codec},
 };
@@ -41,119 +38,130 @@ pub(crate) fn session_of(id: ResponseId) -> SessionId {
     SessionId::from_bits(id.bits())
 }
 
-/// The conversation up to a response, and that with it.
-pub(crate) struct Past {
-    pub(crate) id: SessionId,
-    pub(crate) parent: ParentState,
-    /// Everything up to the response's own input, that included.
+/// The parent of a continuation: a stored response with its whole chain.
+#[derive(Debug)]
+pub(crate) struct ParentState {
+    /// Metadata, fork point, preamble and tokens.
+    pub(crate) source: ForkSource,
+    /// All items of the chain before the response's output.
     pub(crate) before: Vec<Item>,
-    /// The parent's output items.
-    pub(crate) answer: Vec<Item>,
-    /// Its prompt as the template wrote it, if that is known.
-    pub(crate) prompt: Option<Arc<str>>,
+    /// The response's output items.
+    pub(crate) output: Vec<Item>,
+    /// Bytes of the chain's items, as the log stores them.
+    item_bytes: usize,
 }
 
-impl Past {
-    /// Reads what leads to a response: of a line whose last turn but one is known, its last turn only.
+impl ParentState {
+    /// Loads the parent. Reads one session if the parent's own parent is cached, and only its
+    /// metadata if the parent is.
     pub(crate) fn load(
         service: &Service,
         caller: &Caller,
         id: ResponseId,
-    ) -> Result<Self, CreateError> {
+    ) -> Result<Arc<Self>, CreateError> {
         let Service {
-            log,
-            parent_cache: pasts,
-            ..
+            log, parent_cache, ..
         } = service;
         let (id, access) = (session_of(id), continuable(caller));
+        if let Some(state) = parent_cache.get(id) {
+            // The cache knows no owners and no deletions by others.
+            log.response_record(&access, id).map_err(refusal_of)?;
+            return Ok(state);
+        }
         let own = log.turn_delta(&access, id).map_err(refusal_of)?;
-        let before = own.record.previous.map(|id| pasts.get(id));
-        let known = match before {
-            None => Known::after(None, &own)?,
-            Some(Some(before)) => Known::after(Some(&before), &own)?,
+        let before = own.record.previous.map(|id| parent_cache.get(id));
+        let state = match before {
+            None => Self::extend(None, own)?,
+            Some(Some(before)) => Self::extend(Some(&before), own)?,
             Some(None) => None,
         };
-        let known = match known {
-            Some(known) => known,
-            None => Known::read(log, &access, id)?,
+        let state = match state {
+            Some(state) => state,
+            None => Self::read(log, &access, id)?,
         };
-        let past = Self {
-            id,
-            parent: ParentState {
-                fork: known.end,
-                head: own.turn.head,
-                tokens: known.tokens.clone(),
-                record: own.record,
-            },
-            before: known.before.clone(),
-            answer: known.answer.clone(),
-            prompt: pasts.prompt(id),
-        };
-        pasts.keep(known);
-        Ok(past)
+        let state = Arc::new(state);
+        parent_cache.insert(Arc::clone(&state));
+        Ok(state)
     }
 
-    /// The whole conversation with what is new.
+    /// Returns the session of the response.
+    pub(crate) fn id(&self) -> SessionId {
+        self.source.fork.parent
+    }
+
+    /// Returns the bytes that the state takes in memory, about.
+    pub(crate) fn bytes(&self) -> usize {
+        self.source.tokens.len() * size_of::<TokenId>() + self.item_bytes
+    }
+
+    /// Returns the whole conversation, with new items.
     pub(crate) fn with(&self, new: &[Item]) -> Vec<Item> {
-        let all = [&self.before, &self.answer, new];
-        all.concat()
+        [&self.before, &self.output, new].concat()
     }
 
     /// Returns the time of the parent's request: templates may show the time.
     pub(crate) fn created_at(&self) -> Option<Timestamp> {
-        Timestamp::from_millisecond(self.parent.record.created_at_ms).ok()
+        Timestamp::from_millisecond(self.source.record.created_at_ms).ok()
     }
-}
 
-impl Known {
     /// Reads a parent's whole chain from the log.
     fn read(log: &SessionLog, access: &Access, id: SessionId) -> Result<Self, CreateError> {
-        let parent = log.continuation(access, id).map_err(refusal_of)?;
+        let source = log.continuation(access, id).map_err(refusal_of)?;
         let history = log.history(id).or_else(|error| {
             // A deletion may have come between.
             log.response_record(access, id).map_err(refusal_of)?;
             Err(CreateError::from(error))
         })?;
-        let (mut before, mut answer) = (Vec::new(), Vec::new());
+        let (mut before, mut output) = (Vec::new(), Vec::new());
         for turn in &history {
-            let (input, output) = items(turn)?;
-            before.append(&mut answer);
+            let (input, answer) = items(turn)?;
+            before.append(&mut output);
             before.extend(input);
-            answer = output;
+            output = answer;
         }
         Ok(Self {
-            end: parent.fork,
-            tokens: parent.tokens,
+            source,
             before,
-            answer,
+            output,
+            item_bytes: history.iter().map(item_bytes).sum(),
         })
     }
 
-    /// Extends a cached ancestor by the parent's own turn; `None` if its tokens continue from
-    /// another session.
-    fn after(before: Option<&Self>, own: &TurnDelta) -> Result<Option<Self>, CreateError> {
+    /// Extends a cached ancestor by the parent's own turn; `None` if its tokens continue from another
+    /// session.
+    fn extend(before: Option<&Self>, own: TurnDelta) -> Result<Option<Self>, CreateError> {
         let mut tokens = match (own.fork, before) {
             (None, _) => Vec::new(),
-            (Some(fork), Some(before)) if fork == before.end => before.tokens.clone(),
+            (Some(fork), Some(before)) if fork == before.source.fork => {
+                before.source.tokens.clone()
+            }
             (Some(_), _) => return Ok(None),
         };
         tokens.extend_from_slice(&own.tokens);
-        let (input, answer) = items(&own.turn)?;
+        let (input, output) = items(&own.turn)?;
+        let own_bytes = item_bytes(&own.turn);
         Ok(Some(Self {
-            end: ForkPoint {
-                parent: own.turn.id,
-                events: own.record.end_events,
+            source: ForkSource {
+                fork: ForkPoint {
+                    parent: own.turn.id,
+                    events: own.record.end_events,
+                },
+                head: own.turn.head,
+                tokens,
+                record: own.record,
             },
-            tokens,
             before: match before {
-                Some(before) => [&before.before, &before.answer, &input]
-                    .map(Vec::as_slice)
-                    .concat(),
+                Some(before) => before.with(&input),
                 None => input,
             },
-            answer,
+            output,
+            item_bytes: own_bytes + before.map_or(0, |before| before.item_bytes),
         }))
     }
+}
+
+fn item_bytes(turn: &StoredTurn) -> usize {
+    turn.body.len() + turn.input_items.iter().map(String::len).sum::<usize>()
 }
 
 fn items(turn: &StoredTurn) -> Result<(Vec<Item>, Vec<Item>), CreateError> {

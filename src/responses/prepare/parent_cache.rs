@@ -1,77 +1,97 @@
-//! Cache of parents: a stored response's chain never changes. So the next turn reads one session
-//! instead of the chain, and renders only what is new.
+//! Cache of parents. A stored response's chain never changes, so the next turn of a chain reads one
+//! session instead of all, and renders only what is new.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use super::recent::Recent;
+use quick_cache::{Weighter, unsync::Cache};
+
+use super::parent::ParentState;
 use crate::{
-    conversation::Item,
-    id::TokenId,
-    limits::{PAST_PROMPT_BYTES_KEPT_MAX, PAST_TOKENS_KEPT_MAX},
-    session::{ForkPoint, SessionId},
+    limits::{PARENT_CACHE_BYTES_MAX, PARENT_PROMPT_CACHE_BYTES_MAX},
+    lock::IgnorePoison as _,
+    session::SessionId,
 };
 
-/// A stored response with its whole chain. Access is checked against the log, not here.
-#[derive(Debug)]
-pub(crate) struct Known {
-    /// The end of the response in its session.
-    pub(crate) end: ForkPoint,
-    /// All tokens up to there.
-    pub(crate) tokens: Vec<TokenId>,
-    /// Everything up to the response's own input, that included.
-    pub(crate) before: Vec<Item>,
-    /// The response's output items.
-    pub(crate) answer: Vec<Item>,
+/// Entries that the caches are prepared for; they grow beyond.
+const ENTRIES_EXPECTED: usize = 1024;
+
+/// The weight of an entry: its bytes in memory.
+#[derive(Debug, Clone)]
+struct Bytes;
+
+impl Weighter<SessionId, Arc<ParentState>> for Bytes {
+    fn weight(&self, _: &SessionId, state: &Arc<ParentState>) -> u64 {
+        state.bytes() as u64
+    }
 }
 
-/// Parents by session, in this process only.
+impl Weighter<SessionId, Arc<str>> for Bytes {
+    fn weight(&self, _: &SessionId, prompt: &Arc<str>) -> u64 {
+        prompt.len() as u64
+    }
+}
+
+/// A cache by session that evicts by recency of use.
+///
+/// One lock and not a sharded cache: a shard admits only its share of the bound, which a long
+/// conversation exceeds.
+type BySession<T> = Mutex<Cache<SessionId, Arc<T>, Bytes>>;
+
+/// Parents and their rendered prompts by session, in this process only.
 #[derive(Debug)]
 pub(crate) struct ParentCache {
-    known: Mutex<Recent<Known>>,
-    prompts: Mutex<Recent<str>>,
+    states: BySession<ParentState>,
+    prompts: BySession<str>,
 }
 
 impl Default for ParentCache {
     fn default() -> Self {
-        Self {
-            known: Mutex::new(Recent::new(PAST_TOKENS_KEPT_MAX)),
-            prompts: Mutex::new(Recent::new(PAST_PROMPT_BYTES_KEPT_MAX)),
-        }
+        Self::new(PARENT_CACHE_BYTES_MAX, PARENT_PROMPT_CACHE_BYTES_MAX)
     }
 }
 
 impl ParentCache {
+    fn new(state_bytes_max: u64, prompt_bytes_max: u64) -> Self {
+        Self {
+            states: Mutex::new(Cache::with_weighter(
+                ENTRIES_EXPECTED,
+                state_bytes_max,
+                Bytes,
+            )),
+            prompts: Mutex::new(Cache::with_weighter(
+                ENTRIES_EXPECTED,
+                prompt_bytes_max,
+                Bytes,
+            )),
+        }
+    }
+
     /// Returns a cached parent.
-    pub(crate) fn get(&self, session: SessionId) -> Option<Arc<Known>> {
-        locked(&self.known).get(session)
+    pub(crate) fn get(&self, session: SessionId) -> Option<Arc<ParentState>> {
+        self.states.lock().ignore_poison().get(&session).cloned()
     }
 
-    /// Caches a parent; evicts the oldest ones.
-    pub(crate) fn keep(&self, known: Known) {
-        let (session, tokens) = (known.end.parent, known.tokens.len());
-        locked(&self.known).keep(session, Arc::new(known), tokens);
+    /// Caches a parent.
+    pub(crate) fn insert(&self, state: Arc<ParentState>) {
+        let mut states = self.states.lock().ignore_poison();
+        states.insert(state.id(), state);
     }
 
-    /// The prompt of a response as its template wrote it.
+    /// Returns the cached prompt of a response, as its template rendered it.
     pub(crate) fn prompt(&self, session: SessionId) -> Option<Arc<str>> {
-        locked(&self.prompts).get(session)
+        self.prompts.lock().ignore_poison().get(&session).cloned()
     }
 
-    /// Caches a response's rendered prompt; evicts the oldest ones.
-    pub(crate) fn keep_prompt(&self, session: SessionId, text: Arc<str>) {
-        let bytes = text.len();
-        locked(&self.prompts).keep(session, text, bytes);
+    /// Caches a response's rendered prompt.
+    pub(crate) fn insert_prompt(&self, session: SessionId, text: Arc<str>) {
+        self.prompts.lock().ignore_poison().insert(session, text);
     }
 
-    /// Keeps nothing more of a response.
+    /// Removes all entries of a response.
     pub(crate) fn forget(&self, session: SessionId) {
-        locked(&self.known).forget(session);
-        locked(&self.prompts).forget(session);
+        self.states.lock().ignore_poison().remove(&session);
+        self.prompts.lock().ignore_poison().remove(&session);
     }
-}
-
-fn locked<T: ?Sized>(recent: &Mutex<Recent<T>>) -> MutexGuard<'_, Recent<T>> {
-    recent.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -83,24 +103,28 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_left_of_what_is_forgotten() {
-        let pasts = ParentCache::default();
-        let known = Known {
-            end: ForkPoint {
-                parent: id(1),
-                events: 3,
-            },
-            tokens: vec![7; 5],
-            before: Vec::new(),
-            answer: Vec::new(),
-        };
-        pasts.keep(known);
-        pasts.keep_prompt(id(1), "<user>Hi.".into());
-        pasts.keep_prompt(id(2), "<user>Ho.".into());
-        assert_eq!(pasts.prompt(id(1)).as_deref(), Some("<user>Hi."));
-        pasts.forget(id(1));
-        pasts.forget(id(3));
-        assert!(pasts.get(id(1)).is_none() && pasts.prompt(id(1)).is_none());
-        assert_eq!(pasts.prompt(id(2)).as_deref(), Some("<user>Ho."));
+    fn a_forgotten_response_leaves_nothing() {
+        let cache = ParentCache::default();
+        cache.insert_prompt(id(1), "<user>Hi.".into());
+        cache.insert_prompt(id(2), "<user>Ho.".into());
+        assert_eq!(cache.prompt(id(1)).as_deref(), Some("<user>Hi."));
+        cache.forget(id(1));
+        cache.forget(id(3));
+        assert_eq!(cache.prompt(id(1)), None);
+        assert_eq!(cache.prompt(id(2)).as_deref(), Some("<user>Ho."));
+    }
+
+    #[test]
+    fn the_bound_counts_bytes_and_used_prompts_stay() {
+        let cache = ParentCache::new(0, 1000);
+        let text: Arc<str> = "x".repeat(100).into();
+        cache.insert_prompt(id(0), Arc::clone(&text));
+        for n in 1..100 {
+            assert!(cache.prompt(id(0)).is_some(), "evicted after {n}");
+            cache.insert_prompt(id(n), Arc::clone(&text));
+            assert!(cache.prompts.lock().unwrap().weight() <= 1000);
+        }
+        let kept = (0..100).filter(|n| cache.prompt(id(*n)).is_some());
+        assert!((5..=10).contains(&kept.count()));
     }
 }

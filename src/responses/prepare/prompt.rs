@@ -10,7 +10,7 @@ use super::{
         CreateError, ServedModel,
         continuation::{self, ForkKey, Parent, RebuildReason},
     },
-    parent::Past,
+    parent::ParentState,
     preamble, truncation,
 };
 use crate::{
@@ -37,11 +37,12 @@ pub(crate) struct Prompt {
 }
 
 impl Prompt {
-    /// Makes the prompt of a turn, with what it continues.
+    /// Builds the prompt of a turn. `parent` is the continued response, with its rendered prompt if
+    /// that is cached.
     pub(crate) fn of(
         model: &ServedModel,
         turn: &Turn,
-        past: Option<&Past>,
+        parent: Option<(&ParentState, Option<&str>)>,
         now: Timestamp,
     ) -> Result<Self, CreateError> {
         if let Some(raw) = &turn.raw {
@@ -55,18 +56,19 @@ impl Prompt {
                 text: None,
             });
         }
-        let items = match past {
-            Some(past) => Cow::Owned(past.with(&turn.items)),
+        let items = match parent {
+            Some((parent, _)) => Cow::Owned(parent.with(&turn.items)),
             None => Cow::Borrowed(turn.items.as_slice()),
         };
         inbound::refuse_nothing(&turn.head, &items)?;
-        if past.is_some() {
+        if parent.is_some() {
             inbound::check_call_outputs(&turn.items, &items)?;
         }
         let conversation = Conversation {
             model,
             head: preamble::head(model, turn)?,
-            past,
+            parent: parent.map(|(parent, _)| parent),
+            parent_prompt: parent.and_then(|(_, prompt)| prompt),
             items: &items,
             now,
         };
@@ -81,7 +83,9 @@ impl Prompt {
 struct Conversation<'a> {
     model: &'a ServedModel,
     head: Preamble,
-    past: Option<&'a Past>,
+    parent: Option<&'a ParentState>,
+    /// The parent's prompt as its template rendered it, if that is cached.
+    parent_prompt: Option<&'a str>,
     items: &'a [Item],
     now: Timestamp,
 }
@@ -89,16 +93,16 @@ struct Conversation<'a> {
 impl Conversation<'_> {
     /// Builds the prompt without the first `left_out` items.
     fn prompt(&self, left_out: usize) -> Result<Prompt, CreateError> {
-        let (model, past) = (self.model, self.past);
+        let (model, parent) = (self.model, self.parent);
         let head = log_codec::head(&self.head, left_out);
         let head_digest = Sha256::digest(&head).into();
         let items = truncation::without(self.items, left_out);
         let pieces = self.render(&items, self.now)?;
         refuse_hopeless(model, pieces.iter().map(|piece| piece.text().len()).sum())?;
-        let forked = past.map(|past| self.added(past, head_digest, left_out, &pieces));
-        let (tokens, fork, rebuilt) = match (past, forked) {
-            (Some(past), Some(Ok(added))) => {
-                let parent = &past.parent;
+        let forked = parent.map(|parent| self.added(parent, head_digest, left_out, &pieces));
+        let (tokens, fork, rebuilt) = match (parent, forked) {
+            (Some(parent), Some(Ok(added))) => {
+                let parent = &parent.source;
                 let added = model.tokenizer.encode_prompt(&added);
                 let fork = (parent.fork, parent.tokens.len());
                 let tokens = [parent.tokens.as_slice(), &added].concat();
@@ -145,7 +149,7 @@ impl Conversation<'_> {
 
     /// Returns the number of items that the parent left out, if its tokens are of the same model.
     fn left_out_before(&self) -> usize {
-        let parent = self.past.map(|past| &past.parent);
+        let parent = self.parent.map(|parent| &parent.source);
         let parent = parent.filter(|parent| parent.record.model == self.model.id);
         parent.map_or(0, |parent| log_codec::left_out(&parent.head))
     }
@@ -153,13 +157,13 @@ impl Conversation<'_> {
     /// Returns what the new rendering adds to the parent's tokens, if they can be continued.
     fn added(
         &self,
-        past: &Past,
+        state: &ParentState,
         head_digest: [u8; 32],
         left_out: usize,
         pieces: &[PromptSegment],
     ) -> Result<Vec<PromptSegment>, RebuildReason> {
         let model = self.model;
-        let record = &past.parent.record;
+        let record = &state.source.record;
         let parent = ForkKey {
             model: &record.model,
             preamble_digest: record.preamble_digest,
@@ -169,15 +173,15 @@ impl Conversation<'_> {
             preamble_digest: head_digest,
         };
         continuation::may_fork(parent, record.forkable, next)?;
-        let prompt: Arc<str> = match &past.prompt {
-            Some(text) => Arc::clone(text),
-            None => self.rendered_then(past, left_out)?.into(),
+        let prompt = match self.parent_prompt {
+            Some(text) => Cow::Borrowed(text),
+            None => Cow::Owned(self.rendered_then(state, left_out)?),
         };
         let end_tokens = model.end_tokens.iter();
         let end_texts = end_tokens.map(|&id| model.tokenizer.token_text(id));
         let end_texts: Vec<String> = end_texts.filter(|text| !text.is_empty()).collect();
-        let answer = generated(&past.answer);
-        let shown: Vec<&str> = past.answer.iter().flat_map(texts).collect();
+        let answer = generated(&state.output);
+        let shown: Vec<&str> = state.output.iter().flat_map(texts).collect();
         let parent = Parent {
             prompt: &prompt,
             answer: answer.as_deref(),
@@ -187,9 +191,9 @@ impl Conversation<'_> {
     }
 
     /// The prompt of the parent, rendered once more.
-    fn rendered_then(&self, past: &Past, left_out: usize) -> Result<String, RebuildReason> {
-        let then = past.created_at().ok_or(RebuildReason::Rendering)?;
-        let before = truncation::without(&past.before, left_out);
+    fn rendered_then(&self, state: &ParentState, left_out: usize) -> Result<String, RebuildReason> {
+        let then = state.created_at().ok_or(RebuildReason::Rendering)?;
+        let before = truncation::without(&state.before, left_out);
         let pieces = self.render(&before, then);
         pieces
             .map(|pieces| text_of(&pieces))

@@ -170,7 +170,7 @@ pub(super) async fn run(
     let lines = Arc::clone(&service.resend_index);
     let recording = TurnRecorder::begin(&service.log, lines, session, seed).await?;
     if let Some(text) = text {
-        service.parent_cache.keep_prompt(id, text);
+        service.parent_cache.insert_prompt(id, text);
     }
     if let Some(decision) = decision {
         tracing::info!(

@@ -2,12 +2,14 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 use tokio::sync::{Notify, watch};
 
-use crate::{conversation::ResponseState, id::ResponseId, session::Access};
+use crate::{
+    conversation::ResponseState, id::ResponseId, lock::IgnorePoison as _, session::Access,
+};
 
 /// All of them.
 #[derive(Default)]
@@ -69,7 +71,7 @@ impl RunningTurns {
 
     fn entries(&self) -> MutexGuard<'_, HashMap<ResponseId, Entry>> {
         // Nothing that holds this can panic half-way.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().ignore_poison()
     }
 }
 

@@ -14,7 +14,7 @@ pub(super) use tests::SetClock;
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     thread::JoinHandle,
@@ -26,7 +26,7 @@ use tokio::sync::{mpsc, oneshot};
 use self::{command::Command, committer::Committer};
 pub use self::{
     list::Listed,
-    read::{Access, ParentState, StoredResponse, StoredTurn, TurnDelta, stored_body},
+    read::{Access, ForkSource, StoredResponse, StoredTurn, TurnDelta, stored_body},
     turn_handle::{NewResponse, TurnEnd, TurnHandle},
 };
 use super::{
@@ -40,7 +40,10 @@ use super::{
     store::Storage,
     txn::durable_view::DurableView,
 };
-use crate::clock::{Clock, SystemClock};
+use crate::{
+    clock::{Clock, SystemClock},
+    lock::IgnorePoison as _,
+};
 use command_queue::CommandQueue;
 
 /// The capacity of the command queue. With slices of 256 KiB it holds at most 64 MiB.
@@ -185,12 +188,7 @@ impl SessionLog {
     /// [`LogError::Unavailable`] if the last state could not be made durable.
     pub async fn close(&self) -> Result<(), LogError> {
         let closed = self.ask(|reply| Command::Close { reply }).await;
-        let thread = self
-            .shared
-            .committer
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let thread = self.shared.committer.lock().ignore_poison().take();
         if let Some(thread) = thread {
             let _ = tokio::task::spawn_blocking(move || thread.join()).await;
         }

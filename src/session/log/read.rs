@@ -53,7 +53,7 @@ pub struct StoredResponse {
 
 /// The state of a parent response: the input of the decision to fork, and of the fork.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ParentState {
+pub struct ForkSource {
     /// The metadata of the response to continue.
     pub record: ResponseMeta,
     /// The fork point after that response.
@@ -127,11 +127,11 @@ impl SessionLog {
             .input_items)
     }
 
-    /// Returns the state of a response as the parent of a continuation.
+    /// Returns what a continuation of a response can fork.
     ///
     /// # Errors
     /// As [`SessionLog::response`].
-    pub fn continuation(&self, access: &Access, id: SessionId) -> Result<ParentState, LogError> {
+    pub fn continuation(&self, access: &Access, id: SessionId) -> Result<ForkSource, LogError> {
         let (_, record) = self.visible(access, id)?;
         let fork = ForkPoint {
             parent: id,
@@ -142,7 +142,7 @@ impl SessionLog {
             Ok((replayed.preamble, tokens))
         });
         let (head, tokens) = self.or_not_found(access, id, loaded)?;
-        Ok(ParentState {
+        Ok(ForkSource {
             record,
             fork,
             head,

@@ -12,7 +12,7 @@ use std::{
 pub(in crate::session) use clock::SetClock;
 use storages::{CountingStorage, GatedStorage};
 
-use super::{Access, LogOptions, NewResponse, ParentState, SessionLog, TurnEnd, TurnHandle};
+use super::{Access, ForkSource, LogOptions, NewResponse, SessionLog, TurnEnd, TurnHandle};
 use crate::session::{
     Event, LogError, NewSession, RetentionLimits, SessionId,
     admin::verify::verify,
@@ -34,7 +34,7 @@ fn id(n: u32) -> SessionId {
     SessionId::from_bits(u128::from(n))
 }
 
-fn new_session(n: u32, continues: Option<&ParentState>) -> NewSession {
+fn new_session(n: u32, continues: Option<&ForkSource>) -> NewSession {
     NewSession {
         id: id(n),
         owner: None,
@@ -81,7 +81,7 @@ fn start_at(
     SessionLog::start(storage.clone(), options).unwrap()
 }
 
-async fn begin(log: &SessionLog, n: u32, continues: Option<&ParentState>) -> TurnHandle {
+async fn begin(log: &SessionLog, n: u32, continues: Option<&ForkSource>) -> TurnHandle {
     let mut turn = log.begin(new_session(n, continues)).await.unwrap();
     let input = InputAppended {
         items: vec![format!("{{\"n\":{n}}}")],
@@ -94,7 +94,7 @@ async fn begin(log: &SessionLog, n: u32, continues: Option<&ParentState>) -> Tur
     turn
 }
 
-async fn store(log: &SessionLog, n: u32, continues: Option<&ParentState>) {
+async fn store(log: &SessionLog, n: u32, continues: Option<&ForkSource>) {
     begin(log, n, continues)
         .await
         .end(turn_end(n, Some("{}")))
@@ -128,7 +128,7 @@ async fn a_chain_of_thousands_of_forks_is_read_in_few_steps() {
             parent: id(n),
             events: record.end_events,
         };
-        parent = Some(ParentState {
+        parent = Some(ForkSource {
             record,
             fork,
             head: String::new(),

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard},
 };
 
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
@@ -12,6 +12,7 @@ use super::{
     Batch, Storage, StorageError, Value,
     memory::MemoryStorage,
 };
+use crate::lock::IgnorePoison as _;
 
 /// A fault of one commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +63,7 @@ pub struct FaultyStorage {
 
 impl FaultyStorage {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().ignore_poison()
     }
 
     /// Injects a fault into the commit after `commits` further ones.

@@ -1,14 +1,12 @@
 //! A storage in memory. Nothing survives the process.
 
-use std::{
-    collections::BTreeMap,
-    sync::{PoisonError, RwLock},
-};
+use std::{collections::BTreeMap, sync::RwLock};
 
 use super::{
     super::keys::{Key, KeyRange},
     Batch, Storage, StorageError, Value,
 };
+use crate::lock::IgnorePoison as _;
 
 /// A storage over an ordered map.
 #[derive(Debug, Default)]
@@ -26,10 +24,7 @@ impl MemoryStorage {
 
     /// Returns a copy of all entries.
     pub fn entries(&self) -> BTreeMap<Key, Value> {
-        self.entries
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.entries.read().ignore_poison().clone()
     }
 }
 
@@ -39,16 +34,11 @@ impl Storage for MemoryStorage {
     }
 
     fn get(&self, key: &Key) -> Result<Option<Value>, StorageError> {
-        Ok(self
-            .entries
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(key)
-            .cloned())
+        Ok(self.entries.read().ignore_poison().get(key).cloned())
     }
 
     fn scan(&self, range: &KeyRange, limit: usize) -> Result<Vec<(Key, Value)>, StorageError> {
-        let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
+        let entries = self.entries.read().ignore_poison();
         let found = entries
             .range(range.start.clone()..range.end.clone())
             .take(limit);
@@ -58,7 +48,7 @@ impl Storage for MemoryStorage {
     }
 
     fn commit(&self, batch: &Batch) -> Result<(), StorageError> {
-        let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.entries.write().ignore_poison();
         for (key, value) in &batch.writes {
             match value {
                 Some(value) => entries.insert(key.clone(), value.clone()),

@@ -5,13 +5,14 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
+    sync::{Arc, RwLock, RwLockReadGuard},
 };
 
 use super::super::{
     keys::{Key, KeyRange},
     store::{ReadStore, Storage, StorageError, Value, scan_under},
 };
+use crate::lock::IgnorePoison as _;
 
 /// The durable state of a storage.
 pub struct DurableView {
@@ -37,7 +38,7 @@ impl DurableView {
 
     /// Begins a read transaction for a short series of reads. Commits wait meanwhile.
     pub fn begin_read(&self) -> ReadTxn<'_> {
-        let before = self.before.read().unwrap_or_else(PoisonError::into_inner);
+        let before = self.before.read().ignore_poison();
         ReadTxn {
             storage: &*self.storage,
             before,
@@ -46,7 +47,7 @@ impl DurableView {
 
     /// Keeps the old values of a commit visible until the commit is durable.
     pub fn begin_commit(&self, before: BTreeMap<Key, Option<Value>>) {
-        *self.before.write().unwrap_or_else(PoisonError::into_inner) = before;
+        *self.before.write().ignore_poison() = before;
     }
 
     /// Shows the new values: the commit is durable.

@@ -6,7 +6,7 @@ use std::{
     collections::BTreeMap,
     io, mem,
     ops::Range,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 use super::{
@@ -16,7 +16,10 @@ use super::{
         huge_page_arena::{Arena, Slice},
     },
 };
-use crate::model::exec::{ExecError, KvCache, KvExport};
+use crate::{
+    lock::IgnorePoison as _,
+    model::exec::{ExecError, KvCache, KvExport},
+};
 
 /// Bytes of keys of one layer and head that lie together, and as many of values after them. Longer
 /// stretches are read faster; what a fork copies and the last page wastes grows with them.
@@ -93,7 +96,7 @@ impl<E: KvElement> PagePool<E> {
 
     fn pages(&self) -> MutexGuard<'_, Pages<E>> {
         // A thread that panicked left a list of whole pages.
-        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pages.lock().ignore_poison()
     }
 
     fn page(self: &Arc<Self>) -> io::Result<Page<E>> {

@@ -21,7 +21,7 @@ use std::{
     fs::File,
     path::{Path, PathBuf},
     sync::{
-        Mutex, MutexGuard, PoisonError, RwLock,
+        Mutex, MutexGuard, RwLock,
         atomic::{AtomicU64, Ordering},
     },
     thread,
@@ -34,6 +34,7 @@ use super::{
     },
     Batch, ReadStore, Storage, StorageError, Totals, Value,
 };
+use crate::lock::IgnorePoison as _;
 use db::Db;
 use paths::Paths;
 use writer::{Writer, WriterState};
@@ -130,14 +131,14 @@ impl SledStorage {
     }
 
     fn writer(&self) -> MutexGuard<'_, Writer> {
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+        self.writer.lock().ignore_poison()
     }
 
     fn read<T>(
         &self,
         read: impl FnOnce(&Db) -> Result<T, StorageError>,
     ) -> Result<T, StorageError> {
-        read(&self.db.read().unwrap_or_else(PoisonError::into_inner))
+        read(&self.db.read().ignore_poison())
     }
 
     fn try_commit(&self, writer: &mut Writer, batch: &Batch) -> Result<(), StorageError> {
@@ -172,7 +173,7 @@ impl SledStorage {
     /// write changed, possibly all pages. A reopened sled serves them. No commit follows, and
     /// readers still get the values from before the write.
     fn reopen_for_reads(&self, durable: u64) {
-        let mut db = self.db.write().unwrap_or_else(PoisonError::into_inner);
+        let mut db = self.db.write().ignore_poison();
         db.close();
         let opened = Db::open(&self.paths.sled_dir(), self.options.cache_bytes);
         match opened.and_then(|opened| {
@@ -186,7 +187,7 @@ impl SledStorage {
 
     /// Closes sled and opens it again over the same file.
     fn reopen(&self, writer: &mut Writer) -> Result<(), StorageError> {
-        let mut db = self.db.write().unwrap_or_else(PoisonError::into_inner);
+        let mut db = self.db.write().ignore_poison();
         db.close();
         writer.sync(&self.paths)?;
         *db = Db::open(&self.paths.sled_dir(), self.options.cache_bytes)?;
@@ -274,10 +275,7 @@ impl Storage for SledStorage {
             return Err(StorageError::Failed(why.clone()));
         }
         let flushed = self.read(Db::flush);
-        self.db
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .close();
+        self.db.write().ignore_poison().close();
         let closed = flushed
             .and_then(|()| writer.sync(&self.paths))
             .and_then(|()| writer.write_manifest(true, &self.paths))
