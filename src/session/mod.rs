@@ -1,7 +1,7 @@
 //! The session log: a write-ahead log (WAL) of turns. Every turn is a session of events; every
 //! continuation is a fork.
 //!
-//! From the lowest layer: [`keys`] names stored values, [`format`] encodes them, and [`store`] is
+//! From the lowest layer: [`keys`] names stored values, [`mod@format`] encodes them, and [`store`] is
 //! the storage trait with its implementations (`sled`, memory, faulty). [`txn`] collects the
 //! changes of one commit; its `durable_view` shows only durable commits to readers. [`ops`] is the
 //! pure logic of turns, forks, garbage collection (GC) and retention, as changes to a transaction.

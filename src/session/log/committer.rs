@@ -384,7 +384,7 @@ impl Committer {
             Command::Append { id, .. }
             | Command::Stage { id, .. }
             | Command::FlattenedPrefix { id, .. } => {
-                drop(self.failed_turns.insert(id, error.clone()))
+                drop(self.failed_turns.insert(id, error.clone()));
             }
             Command::End { id, reply, .. } => {
                 // The session keeps its open header, so the next start closes it.

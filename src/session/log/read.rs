@@ -236,8 +236,8 @@ impl SessionLog {
         Ok(replay(&load_events(&*self.shared.view, id, events)?))
     }
 
-    /// Loads header and metadata of a visible response. An unknown id and another owner's id take
-    /// the same reads, so that timing reveals nothing.
+    /// Loads header and metadata of a visible response. The reads are the same for an
+    /// unknown id and for another owner's id.
     pub(super) fn visible(
         &self,
         access: &Access,

@@ -31,7 +31,7 @@ pub(super) struct Turn {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Until {
     After(Duration),
-    /// When this number of responses was received in total.
+    /// Kills once this number of responses was received in total.
     Stored(usize),
 }
 

@@ -125,7 +125,7 @@ fn check_state(
     match header.state {
         SessionState::Open => {}
         SessionState::Unstored => {
-            check_index_entries(read, id, header, &[Space::UnstoredIndex], report)?
+            check_index_entries(read, id, header, &[Space::UnstoredIndex], report)?;
         }
         SessionState::Stored if header.owner.is_none() => {
             check_index_entries(read, id, header, &[Space::ResponseIndex], report)?;
@@ -158,7 +158,7 @@ fn check_state(
             report.check(ends, &key, "its response ends beyond its events");
         }
         (None, SessionState::Stored | SessionState::Hidden) => {
-            report.add(&key, "its response is missing")
+            report.add(&key, "its response is missing");
         }
         (Some(_), _) => report.add(&key, "it has a response that its state does not allow"),
         _ => {}

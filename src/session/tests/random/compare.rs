@@ -8,7 +8,7 @@ use crate::session::{
 impl History {
     pub(super) fn compare(&mut self) {
         if let Err(error) = self.wait(self.log.wait_for_gc()) {
-            self.after_a_failure(&error, None);
+            self.recover_from_fault(&error, None);
             assert_eq!(self.wait(self.log.wait_for_gc()), Ok(()));
         }
         self.model.sweep(RETENTION_SECS as i64 * 1_000);
@@ -30,7 +30,7 @@ impl History {
     /// have deleted.
     fn enforce_retention(&mut self) {
         // Retention runs only after the committer got a time in this process.
-        let Some(told_ms) = self.model.told_ms else {
+        let Some(last_time_ms) = self.model.last_time_ms else {
             return;
         };
         let totals = load_totals(&Direct(&*self.storage)).unwrap();
@@ -40,16 +40,16 @@ impl History {
             let kept = totals.responses as usize;
             let dropped = self.model.order.len() - kept;
             let first = self.model.order.get(dropped).copied();
-            self.model.drop_before(first.as_ref());
+            self.model.hide_before(first.as_ref());
         }
         while let Some(oldest) = self.model.order.first().copied() {
             let max = self.retention.max_entries.unwrap_or(u64::MAX);
             let ended_at_ms = self.model.sessions[&oldest].ended_at_ms;
             let exceeded = self.model.order.len() as u64 > max;
-            if !exceeded && !self.retention.is_expired(ended_at_ms, told_ms) {
+            if !exceeded && !self.retention.is_expired(ended_at_ms, last_time_ms) {
                 return;
             }
-            self.model.release(oldest);
+            self.model.hide(oldest);
         }
     }
 
@@ -84,7 +84,7 @@ impl History {
             let stranger = Access::Owned(Some("nobody".into()));
             assert_eq!(self.log.response(&stranger, *id), Err(LogError::NotFound));
         }
-        for id in &self.model.gone {
+        for id in &self.model.erased {
             assert_eq!(
                 self.log.response(&Access::All, *id),
                 Err(LogError::NotFound)
@@ -94,7 +94,7 @@ impl History {
         assert_eq!(
             heads.sessions,
             self.model.sessions.len() as u64,
-            "sessions that are kept"
+            "sessions that exist"
         );
         assert_eq!(heads.responses, self.model.order.len() as u64);
     }

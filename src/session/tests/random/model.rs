@@ -54,9 +54,9 @@ pub(super) struct Model {
     /// Sessions without a stored response, in log order.
     pub(super) unstored: Vec<SessionId>,
     /// The last time that the committer got in this process.
-    pub(super) told_ms: Option<i64>,
+    pub(super) last_time_ms: Option<i64>,
     /// The ids of erased sessions.
-    pub(super) gone: BTreeSet<SessionId>,
+    pub(super) erased: BTreeSet<SessionId>,
 }
 
 impl Model {
@@ -68,7 +68,7 @@ impl Model {
         tokens
     }
 
-    pub(super) fn release(&mut self, id: SessionId) {
+    pub(super) fn hide(&mut self, id: SessionId) {
         self.order.retain(|stored| *stored != id);
         self.unstored.retain(|unstored| *unstored != id);
         if let Some(session) = self.sessions.get_mut(&id) {
@@ -88,22 +88,24 @@ impl Model {
 
     /// Expires sessions without a stored response, oldest first.
     pub(super) fn sweep(&mut self, retention_ms: i64) {
-        let Some(now_ms) = self.told_ms else { return };
+        let Some(now_ms) = self.last_time_ms else {
+            return;
+        };
         while let Some(oldest) = self.unstored.first().copied() {
             if now_ms - self.sessions[&oldest].ended_at_ms < retention_ms {
                 return;
             }
-            self.release(oldest);
+            self.hide(oldest);
         }
     }
 
     /// Hides the stored responses before `first` in the log; all of them if `first` is `None`.
-    pub(super) fn drop_before(&mut self, first: Option<&SessionId>) {
+    pub(super) fn hide_before(&mut self, first: Option<&SessionId>) {
         while let Some(oldest) = self.order.first().copied() {
             if Some(&oldest) == first {
                 return;
             }
-            self.release(oldest);
+            self.hide(oldest);
         }
     }
 
@@ -136,7 +138,7 @@ impl Model {
             changed |= !dead.is_empty();
             for id in dead {
                 self.sessions.remove(&id);
-                self.gone.insert(id);
+                self.erased.insert(id);
             }
             if !changed {
                 return;

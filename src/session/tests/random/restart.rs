@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     model::{ModelState, Session},
-    run::{History, Unsure},
+    run::{History, UnknownOutcome},
 };
 use crate::session::{
     Access, LogError, SessionId, SessionLog,
@@ -21,21 +21,21 @@ impl History {
     pub(super) fn restart(&mut self) {
         let closed = self.wait(self.log.close());
         // The process end interrupts the turns in flight.
-        let mut cut_off: Vec<_> = self
+        let mut interrupted: Vec<_> = self
             .in_flight
             .drain(..)
             .map(|(turn, _)| turn.id())
             .collect();
-        cut_off.sort();
+        interrupted.sort();
         self.reopen();
-        self.model.told_ms = None;
+        self.model.last_time_ms = None;
         if self.restart.faulty.is_some() {
-            self.find_out(None);
+            self.reconcile(None);
         } else {
             assert_eq!(closed, Ok(()));
-            cut_off
+            interrupted
                 .into_iter()
-                .for_each(|id| self.closed_without_tokens(id));
+                .for_each(|id| self.close_without_tokens(id));
         }
     }
 
@@ -51,11 +51,11 @@ impl History {
         self.log = SessionLog::start(self.storage.clone(), self.options()).unwrap();
     }
 
-    pub(super) fn unless_unavailable<T>(&mut self, result: Result<T, LogError>) -> Option<T> {
+    pub(super) fn ok_or_recover<T>(&mut self, result: Result<T, LogError>) -> Option<T> {
         match result {
             Ok(value) => Some(value),
             Err(error) => {
-                self.after_a_failure(&error, None);
+                self.recover_from_fault(&error, None);
                 None
             }
         }
@@ -63,9 +63,9 @@ impl History {
 
     /// Handles a fault: reopens the store. Unacknowledged writes must then be there completely or
     /// not at all.
-    pub(super) fn after_a_failure(&mut self, error: &LogError, unsure: Option<Unsure>) {
+    pub(super) fn recover_from_fault(&mut self, error: &LogError, unknown: Option<UnknownOutcome>) {
         assert!(matches!(error, LogError::Unavailable(_)), "{error:?}");
-        let (storage, fault, _) = self.restart.faulty.as_ref().expect("no fault was ordered");
+        let (storage, fault, _) = self.restart.faulty.as_ref().expect("no fault was injected");
         if matches!(fault, Fault::FullBeforeWrite | Fault::FullBeforeSync) {
             // A command taken before space was freed is refused, and another fault may be due. So
             // retry.
@@ -78,8 +78,8 @@ impl History {
         let _ = self.wait(self.log.close());
         self.in_flight.clear();
         self.reopen();
-        self.model.told_ms = None;
-        self.find_out(unsure);
+        self.model.last_time_ms = None;
+        self.reconcile(unknown);
     }
 
     pub(super) fn is_there(&self, id: SessionId) -> bool {
@@ -87,13 +87,13 @@ impl History {
     }
 
     /// Reconciles the model with the log where both outcomes are allowed.
-    pub(super) fn find_out(&mut self, unsure: Option<Unsure>) {
-        match unsure {
-            Some(Unsure::Stored(id, session)) if self.is_there(id) => {
+    pub(super) fn reconcile(&mut self, unknown: Option<UnknownOutcome>) {
+        match unknown {
+            Some(UnknownOutcome::Stored(id, session)) if self.is_there(id) => {
                 self.model.order.push(id);
                 self.model.sessions.insert(id, session);
             }
-            Some(Unsure::Deleted(id)) if !self.is_there(id) => self.model.release(id),
+            Some(UnknownOutcome::Deleted(id)) if !self.is_there(id) => self.model.hide(id),
             _ => {}
         }
         let read = Direct(&*self.storage);
@@ -103,7 +103,7 @@ impl History {
         );
         let order = sessions_of(&order);
         if self.limits_delete() {
-            self.model.drop_before(order.first());
+            self.model.hide_before(order.first());
         }
         assert_eq!(order, self.model.order, "stored responses in log order");
         let open = |session: &Session| session.state == ModelState::Open;

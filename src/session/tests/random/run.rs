@@ -52,7 +52,7 @@ impl Restart {
 }
 
 /// A failed request whose effect may have happened.
-pub(super) enum Unsure {
+pub(super) enum UnknownOutcome {
     Stored(SessionId, Session),
     Deleted(SessionId),
 }
@@ -268,7 +268,7 @@ impl History {
             .await?;
             Ok::<_, LogError>(turn)
         });
-        let turn = self.unless_unavailable(begun)?;
+        let turn = self.ok_or_recover(begun)?;
         let session = Session {
             state: ModelState::Open,
             owner,
@@ -321,7 +321,7 @@ impl History {
             closed: closed(self.now_ms),
             response: stored.then_some(response),
         };
-        self.model.told_ms = Some(self.now_ms);
+        self.model.last_time_ms = Some(self.now_ms);
         let ended = self.wait(turn.end(ending));
         session.state = ModelState::Stored;
         match ended {
@@ -333,7 +333,9 @@ impl History {
                     self.model.end_unstored(id);
                 }
             }
-            Err(error) => self.after_a_failure(&error, Some(Unsure::Stored(id, session))),
+            Err(error) => {
+                self.recover_from_fault(&error, Some(UnknownOutcome::Stored(id, session)))
+            }
         }
     }
 
@@ -342,13 +344,13 @@ impl History {
         let id = turn.id();
         drop(turn);
         if let Err(error) = self.wait(self.log.wait_for_gc()) {
-            return self.after_a_failure(&error, None);
+            return self.recover_from_fault(&error, None);
         }
-        self.model.told_ms = Some(self.model.sessions[&id].ended_at_ms);
-        self.closed_without_tokens(id);
+        self.model.last_time_ms = Some(self.model.sessions[&id].ended_at_ms);
+        self.close_without_tokens(id);
     }
 
-    pub(super) fn closed_without_tokens(&mut self, id: SessionId) {
+    pub(super) fn close_without_tokens(&mut self, id: SessionId) {
         self.model.end_unstored(id);
         if let Some(session) = self.model.sessions.get_mut(&id) {
             let own = session.tokens_after.last().cloned().unwrap_or_default();
@@ -363,19 +365,19 @@ impl History {
         let other = Access::Owned(Some("nobody".into()));
         let refused = self.wait(self.log.delete(other, id));
         if let Err(error @ LogError::Unavailable(_)) = refused {
-            return self.after_a_failure(&error, None);
+            return self.recover_from_fault(&error, None);
         }
         assert_eq!(refused, Err(LogError::NotFound));
         match self.wait(self.log.delete(Access::Owned(owner), id)) {
-            Ok(()) => self.model.release(id),
-            Err(error) => self.after_a_failure(&error, Some(Unsure::Deleted(id))),
+            Ok(()) => self.model.hide(id),
+            Err(error) => self.recover_from_fault(&error, Some(UnknownOutcome::Deleted(id))),
         }
     }
 
     pub(super) fn sweep(&mut self) {
-        self.model.told_ms = Some(self.now_ms);
+        self.model.last_time_ms = Some(self.now_ms);
         if let Err(error) = self.wait(self.log.sweep(self.now_ms)) {
-            self.after_a_failure(&error, None);
+            self.recover_from_fault(&error, None);
         }
     }
 }
