@@ -83,7 +83,7 @@ fn child_process() {
         .unwrap();
     match role {
         Role::WriteUntilKilled => {
-            runtime.block_on(write_until_killed(&dir, seed, 16, turns::any_id))
+            runtime.block_on(write_until_killed(&dir, seed, 16, turns::any_id));
         }
         Role::WriteLarge => runtime.block_on(write_until_killed(&dir, seed, 200, turns::large_id)),
         Role::WriteSome => runtime.block_on(write_some(&dir, seed)),

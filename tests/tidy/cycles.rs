@@ -184,7 +184,8 @@ impl Crate {
         let used = file.imports.iter().filter(|(name, path)| {
             let reexports = file.exports.get(*name) == Some(*path);
             // A name of a module alone is no use of it; a re-export of a child is the parent's interface.
-            !self.files.contains_key(*path) && !(reexports && path.starts_with(&file.module))
+            let is_interface = reexports && path.starts_with(&file.module);
+            !(is_interface || self.files.contains_key(*path))
         });
         let used = used.map(|(_, path)| path.clone());
         let named = file.paths.iter().filter_map(|path| file.absolute(path));

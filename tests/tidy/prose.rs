@@ -277,13 +277,26 @@ fn sentences_stay_short() {
     );
 }
 
-/// The message of a `tracing` macro whose arguments begin here, if it is a literal.
+/// Returns the message of a `tracing` macro whose arguments start here; `None` if it is no literal.
 fn message(arguments: &str) -> Option<&str> {
-    let end = arguments.find(");").unwrap_or(arguments.len());
-    let arguments = arguments[..end].trim_end().trim_end_matches(',');
-    let literal = arguments.strip_suffix('"')?;
-    let start = literal.rfind('"')?;
-    Some(&literal[start + 1..])
+    let (mut depth, mut literal, mut last) = (0_usize, None, None);
+    for (at, character) in arguments.char_indices() {
+        match (character, literal) {
+            ('"', None) => literal = Some(at + 1),
+            ('"', Some(start)) => (literal, last) = (None, Some(&arguments[start..at])),
+            (_, Some(_)) => {}
+            ('(', _) => depth += 1,
+            (')', _) if depth == 0 => break,
+            (')', _) => depth -= 1,
+            (',', _)
+                if arguments[at..]
+                    .trim_start_matches([',', ' ', '\n'])
+                    .starts_with(')') => {}
+            (c, _) if !c.is_whitespace() => last = None,
+            _ => {}
+        }
+    }
+    last
 }
 
 #[test]

@@ -63,10 +63,8 @@ pub(super) fn prepare(
     mut turn: Turn,
 ) -> Result<Prepared, CreateError> {
     turn.store &= !service.log.retention().persistence_disabled();
-    let parent = turn
-        .previous
-        .map(|id| ParentState::load(service, caller, id));
-    let parent = parent.transpose()?;
+    let load = |id| ParentState::load(service, caller, id);
+    let parent = turn.previous.map(load).transpose()?;
     let named = turn.model.as_deref();
     let parents_model = parent
         .as_ref()
@@ -77,13 +75,10 @@ pub(super) fn prepare(
     let parent_prompt = parent
         .as_ref()
         .and_then(|parent| service.parent_cache.prompt(parent.id()));
-    let parent_prompt = parent_prompt.as_deref();
-    let prompt = Prompt::of(
-        &model,
-        &turn,
-        parent.as_deref().map(|parent| (parent, parent_prompt)),
-        created_at,
-    )?;
+    let known = parent
+        .as_deref()
+        .map(|parent| (parent, parent_prompt.as_deref()));
+    let prompt = Prompt::of(&model, &turn, known, created_at)?;
     let room = room_after(&model, prompt.tokens.len())?;
     refuse_unknown_tokens(&model, &turn)?;
 
@@ -92,7 +87,6 @@ pub(super) fn prepare(
     let seed = service.entropy.draw() as u64;
     let (settings, sampling) = sampling::settle(&turn.sampling, &model.defaults, seed);
     let wanted = turn.max_output_tokens.or(model.max_output_tokens);
-    let wanted = wanted.and_then(|wanted| usize::try_from(wanted).ok());
     let record = ResponseState {
         id,
         created_at,
@@ -104,22 +98,10 @@ pub(super) fn prepare(
         output: Vec::new(),
         usage: None,
     };
-    let owner = match &parent {
-        Some(parent) if caller.continues_all => parent.source.record.owner.clone(),
-        _ => caller.owner.as_deref().map(str::to_owned),
-    };
+    let owner = owner_of(caller, parent.as_deref());
     let fork = match &parent {
         Some(_) => prompt.fork,
-        // The client may have sent a whole conversation again.
-        None => {
-            let line = ResendScope {
-                model: &model.id,
-                owner: owner.as_deref(),
-            };
-            service
-                .resend_index
-                .find(&service.log, line, &prompt.tokens)
-        }
+        None => resent(service, &model.id, owner.as_deref(), &prompt),
     };
     let session = beginning(&record, owner, parent.as_deref(), &prompt, fork);
     let cache_scope = cache_scope(caller);
@@ -127,7 +109,9 @@ pub(super) fn prepare(
     let job = Job {
         restore: snapshots.and_then(|snapshots| snapshots.find(cache_scope, &prompt.tokens)),
         prompt: prompt.tokens,
-        max_new_tokens: wanted.map_or(room, |wanted| wanted.min(room)),
+        max_new_tokens: wanted.map_or(room, |wanted| {
+            room.min(usize::try_from(wanted).unwrap_or(room))
+        }),
         sampling,
         end_tokens: match record.turn.ignore_eos && constraint.is_none() {
             true => Arc::new([]),
@@ -148,6 +132,28 @@ pub(super) fn prepare(
         state: record,
         session,
     })
+}
+
+/// Returns the owner of the new response: that of its parent if the caller may continue all.
+fn owner_of(caller: &Caller, parent: Option<&ParentState>) -> Option<String> {
+    match parent {
+        Some(parent) if caller.continues_all => parent.source.record.owner.clone(),
+        _ => caller.owner.as_deref().map(str::to_owned),
+    }
+}
+
+/// Returns the fork point of a conversation that the client resends, and the number of tokens before
+/// it; `None` if the log does not have its tokens.
+fn resent(
+    service: &Service,
+    model: &str,
+    owner: Option<&str>,
+    prompt: &Prompt,
+) -> Option<(ForkPoint, usize)> {
+    let scope = ResendScope { model, owner };
+    service
+        .resend_index
+        .find(&service.log, scope, &prompt.tokens)
 }
 
 fn beginning(

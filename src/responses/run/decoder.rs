@@ -123,7 +123,7 @@ impl OutputDecoder {
                 match (shown.last_mut(), piece) {
                     // One event for what one token brings.
                     (Some(OutputDelta::Arguments(all)), OutputDelta::Arguments(more)) => {
-                        all.push_str(&more)
+                        all.push_str(&more);
                     }
                     (_, piece) => shown.push(piece),
                 }

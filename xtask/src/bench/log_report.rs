@@ -101,36 +101,22 @@ impl LogReport<'_> {
                 "at least 1.5",
             ),
         ];
+        let row = |label: &str, name: &str, target| (label.to_owned(), figure(name), target);
         if let Some(responses) = figure("responses") {
+            let written = format!("writing {responses} responses, s");
             rows.extend([
-                (
-                    format!("writing {responses} responses, s"),
-                    figure("fill_s"),
-                    "",
-                ),
-                (
-                    "sled's file after that, MiB".to_owned(),
-                    figure("db_mib"),
-                    "",
-                ),
-                (
-                    "start-up with that store, s".to_owned(),
-                    figure("ready_s"),
-                    "under 3",
-                ),
-                (
-                    "memory that start-up takes, MiB".to_owned(),
-                    figure("resident_mib"),
-                    "",
-                ),
-                (
-                    "GET of an uncached response, p50, ms".to_owned(),
-                    figure("cold_get_p50_ms"),
+                row(&written, "fill_s", ""),
+                row("sled's file after that, MiB", "db_mib", ""),
+                row("start-up with that store, s", "ready_s", "under 3"),
+                row("memory that start-up takes, MiB", "resident_mib", ""),
+                row(
+                    "GET of an uncached response, p50, ms",
+                    "cold_get_p50_ms",
                     "under 5",
                 ),
-                (
-                    "GET of an uncached response, slowest of 200, ms".to_owned(),
-                    figure("cold_get_max_ms"),
+                row(
+                    "GET of an uncached response, slowest of 200, ms",
+                    "cold_get_max_ms",
                     "",
                 ),
             ]);
@@ -148,16 +134,8 @@ impl LogReport<'_> {
         }));
         if figure("db_per_live_byte").is_some() {
             rows.extend([
-                (
-                    "remaining keys and values, MiB".to_owned(),
-                    figure("live_mib"),
-                    "",
-                ),
-                (
-                    "bytes on disk per live byte".to_owned(),
-                    figure("db_per_live_byte"),
-                    "",
-                ),
+                row("remaining keys and values, MiB", "live_mib", ""),
+                row("bytes on disk per live byte", "db_per_live_byte", ""),
             ]);
         }
         rows

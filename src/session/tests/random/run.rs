@@ -334,7 +334,7 @@ impl History {
                 }
             }
             Err(error) => {
-                self.recover_from_fault(&error, Some(UnknownOutcome::Stored(id, session)))
+                self.recover_from_fault(&error, Some(UnknownOutcome::Stored(id, session)));
             }
         }
     }
