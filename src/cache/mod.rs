@@ -27,11 +27,11 @@ pub struct PromptCacheKey(pub u64);
 pub struct CacheStats {
     /// Entries in the cache.
     pub entries: usize,
-    /// Their bytes; what several share is counted for each.
+    /// Bytes of the entries; shared pages count once for each entry.
     pub bytes: usize,
     /// Lookups that found a prefix.
     pub hits: u64,
-    /// Tokens found by them, which need not be read again.
+    /// Tokens of these prefixes, which need no prefill.
     pub hit_tokens: u64,
     /// Entries evicted to make room, least recently used first.
     pub evictions: u64,

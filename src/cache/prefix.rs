@@ -24,13 +24,13 @@ use crate::{id::TokenId, model::exec::KvCache};
 pub struct PrefixCache<K> {
     bytes_max: usize,
     scopes: HashMap<CacheScope, Entries<K>>,
-    /// Continued by others, but still pinned.
+    /// Entries that a continuation replaced while they were still pinned.
     superseded: Vec<CacheEntry<K>>,
     /// Entries that may have grown since they were counted, because a fork was extended in place.
     growing: Vec<Weak<Counted<K>>>,
     /// Bytes of all entries at the last count.
     bytes: usize,
-    /// Counts uses, to tell which was the last.
+    /// Use counter, the clock of the LRU order.
     uses: u64,
     stats: CacheStats,
 }
@@ -45,7 +45,7 @@ type Entries<K> = BTreeMap<Rc<[TokenId]>, CacheEntry<K>>;
 struct CacheEntry<K> {
     counted: Rc<Counted<K>>,
     last_use: u64,
-    /// The key of its last use that had one, and when that key was used last.
+    /// The key of the last use that had one, and the time of that key's last use.
     key: Option<PromptCacheKey>,
     key_use: u64,
     /// Shared with the pins.
@@ -55,30 +55,30 @@ struct CacheEntry<K> {
 #[derive(Debug)]
 struct Counted<K> {
     kv: K,
-    /// Its bytes, as counted last.
+    /// Bytes at the last count.
     bytes: Cell<usize>,
     /// Shared with the leases.
     leases: Rc<()>,
 }
 
-/// A prefix that was found.
+/// Result of a lookup: a fork of the entry with the longest common prefix.
 #[derive(Debug)]
 pub struct Hit<K> {
-    /// A memory of the prefix: a fork of one in the cache.
+    /// KV cache of the prefix, forked from an entry.
     pub kv: K,
-    /// Keeps that one in the cache.
+    /// Protects that entry from eviction.
     pub pin: Pin,
-    /// To be held as long as the fork.
+    /// Must live as long as the fork.
     pub lease: Lease,
 }
 
-/// Keeps a memory in the cache while a fork of it has not been written to and thus takes no bytes
-/// of its own. Dropping it unpins.
+/// Protects an entry from eviction while its fork has no pages of its own. Dropping the pin unpins
+/// the entry.
 #[derive(Debug)]
 pub struct Pin(#[expect(dead_code, reason = "held for its reference count")] Rc<()>);
 
-/// Tells the cache that a fork lives: one that is extended in place lets the memory that it came
-/// from grow too.
+/// Marks that a fork of an entry is alive. Extending the fork in place can increase the size of the
+/// entry.
 #[derive(Debug)]
 pub struct Lease(#[expect(dead_code, reason = "held for its reference count")] Rc<()>);
 
@@ -104,7 +104,7 @@ impl<K: KvCache> Counted<K> {
         })
     }
 
-    /// Counts again and corrects the sum that it is part of.
+    /// Updates the size and corrects `sum` by the difference.
     fn recount(&self, sum: &mut usize) {
         let bytes = self.kv.bytes();
         *sum = *sum - self.bytes.replace(bytes) + bytes;
@@ -130,8 +130,9 @@ impl<K: KvCache> PrefixCache<K> {
         }
     }
 
-    /// Forks and pins a memory with the longest prefix of `tokens` that any in the scope has. The
-    /// prefix lacks at least the last token, which must be run to know what follows.
+    /// Forks and pins the entry of the scope with the longest common prefix with `tokens`. The
+    /// prefix excludes at least the last token, because the model must run that token to produce
+    /// logits.
     pub fn find(
         &mut self,
         scope: CacheScope,
@@ -163,14 +164,14 @@ impl<K: KvCache> PrefixCache<K> {
         found.map_or(0, |(shared, _)| shared)
     }
 
-    /// Bytes that it may grow to.
+    /// Returns the capacity in bytes.
     #[must_use]
     pub fn bytes_max(&self) -> usize {
         self.bytes_max
     }
 
-    /// A fork of the memory with the longest prefix of `tokens` that any in the scope has, with a lease
-    /// to be held as long. It counts as no use.
+    /// Forks the entry of the scope with the longest common prefix with `tokens`. The lease must
+    /// live as long as the fork. Does not count as a use.
     pub fn peek(&mut self, scope: CacheScope, tokens: &[TokenId]) -> Option<(K, Lease)> {
         let entries = self.scopes.get(&scope)?;
         let (shared, nearest) = nearest(entries, tokens)?;
@@ -178,9 +179,9 @@ impl<K: KvCache> PrefixCache<K> {
         Some(fork(&memory.counted, shared, &mut self.growing))
     }
 
-    /// Takes in the memory of `tokens`, one token of memory for each. Drops it at once when it is
-    /// too large, or when the cache has these tokens already. Otherwise gives a lease, to be held
-    /// as long as another memory shares with it.
+    /// Inserts the KV cache of `tokens`, which holds exactly these tokens. Drops the KV cache if it
+    /// is larger than the capacity, or if an entry already begins with `tokens`. Otherwise returns
+    /// a lease, which must live as long as another KV cache shares pages with the entry.
     pub fn insert(
         &mut self,
         scope: CacheScope,
@@ -248,7 +249,8 @@ impl<K: KvCache> PrefixCache<K> {
         }
     }
 
-    /// Counts what may have grown, and lets go of what was continued and is no longer pinned.
+    /// Updates the sizes of growing entries, and drops superseded entries that are no longer
+    /// pinned.
     fn recount(&mut self) {
         let sum = &mut self.bytes;
         self.growing.retain(|growing| {
@@ -322,8 +324,8 @@ impl<K: KvCache> PrefixCache<K> {
     }
 }
 
-/// The sequence that shares the most tokens with these, at least one, and how many; of two the one
-/// that comes after.
+/// Returns the length of the longest common prefix, at least 1, and the sequence that has it. Of
+/// two equal candidates the successor wins.
 fn nearest<K>(entries: &Entries<K>, tokens: &[TokenId]) -> Option<(usize, Rc<[TokenId]>)> {
     let mut before = entries.range::<[TokenId], _>((Unbounded, Excluded(tokens)));
     let mut after = entries.range::<[TokenId], _>((Included(tokens), Unbounded));
@@ -347,7 +349,7 @@ pub fn common_prefix(one: &[TokenId], other: &[TokenId]) -> usize {
     equal + rest.take_while(|(a, b)| a == b).count()
 }
 
-/// A memory of the first tokens of another, which may grow with it from now on.
+/// Forks the first `tokens` tokens. Extending the fork in place can grow the entry.
 fn fork<K: KvCache>(
     counted: &Rc<Counted<K>>,
     tokens: usize,
@@ -360,7 +362,7 @@ fn fork<K: KvCache>(
     (counted.kv.fork(tokens), lease)
 }
 
-/// The memory of a sequence that begins with these tokens.
+/// Returns the entry whose sequence begins with `tokens`.
 fn continuation<'a, K>(
     entries: &'a mut Entries<K>,
     tokens: &[TokenId],

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{id::TokenId, model::exec::KvCache};
 
-/// A memory that has its tokens and a size that a test may change.
+/// KV cache that holds its tokens and a size that a test can change.
 #[derive(Debug, Clone)]
 struct Kv {
     tokens: Vec<TokenId>,
@@ -163,7 +163,8 @@ fn a_key_does_not_keep_more_than_half_the_cache() {
     }
     cache.insert(SCOPE, None, &[4], Kv::new(&[4], 40));
     assert!(cache.find(SCOPE, key, &[9, 9]).is_none());
-    // 60 bytes are too many to keep together; the 40 that are left are not.
+    // Eviction keeps 60 bytes of one key apart, because they exceed half the cache; 40 bytes stay
+    // together.
     cache.shrink(60);
     assert_eq!(
         [1, 2, 3, 4].map(|n| cache.match_len(SCOPE, &[n, n])),
@@ -180,7 +181,7 @@ fn clearing_leaves_nothing() {
     assert_eq!((cache.stats().entries, cache.bytes()), (0, 0));
 }
 
-/// The cache as a list, least recently used first.
+/// List-based model of the cache, least recently used first.
 #[derive(Default)]
 struct List {
     all: Vec<Listed>,
@@ -196,9 +197,9 @@ struct Listed {
     key: Option<PromptCacheKey>,
     tokens: Vec<TokenId>,
     last_use: u64,
-    /// Shared with the memory and its forks.
+    /// Shared with the entry and its forks.
     bytes: Rc<Cell<usize>>,
-    /// As many as hits hold.
+    /// One more reference for each hit.
     pins: Rc<()>,
     superseded: bool,
 }
@@ -212,7 +213,7 @@ impl Listed {
 const BYTES_MAX: usize = 60;
 
 impl List {
-    /// Moves what was used to the end.
+    /// Moves a used entry to the end.
     fn touch(&mut self, index: usize, key: Option<PromptCacheKey>) -> &Listed {
         let mut used = self.all.remove(index);
         used.last_use = self.uses;
@@ -254,7 +255,7 @@ impl List {
         let best = self
             .live(scope)
             .filter(|(_, listed)| shared(listed) == Some(longest));
-        // The first at or after the tokens, else the last before them.
+        // The first entry at or after the tokens, else the last one before them.
         let best = best.min_by(|(_, a), (_, b)| {
             let (a, b) = (&a.tokens[..], &b.tokens[..]);
             match (a >= tokens, b >= tokens) {

@@ -9,15 +9,14 @@ use super::{
 use crate::{cache::common_prefix, model::exec::Executor};
 
 impl<E: Executor> Engine<E> {
-    /// Takes in a job as the youngest, at once or when its prompt's beginning has been read from
-    /// snapshots.
+    /// Admits a job, at once or after the restore of its prefix from snapshots.
     pub(super) fn admit(&mut self, submission: Submission) {
         if let Some(submission) = self.start_restore(submission) {
             self.enter(submission);
         }
     }
 
-    /// Makes a job a sequence, the youngest.
+    /// Adds a job as the newest sequence.
     pub(super) fn enter(&mut self, submission: Submission) {
         let job = &submission.job;
         let known = self.cache.match_len(job.cache_scope, &job.prompt);
@@ -106,7 +105,7 @@ impl<E: Executor> Engine<E> {
         let Some(PrefixSource::Forked(other, tokens)) = beginning else {
             return;
         };
-        // The other may have lost its memory in this step.
+        // The plan of this step can have preempted the other sequence.
         let tokens = tokens.min(self.sequences[other].cached());
         if tokens > self.sequences[place].cached()
             && let Some(kv) = self.sequences[other].fork(tokens)

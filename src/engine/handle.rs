@@ -20,8 +20,8 @@ use crate::{
     cache::snapshot::SaveRequest, id::TokenId, lock::IgnorePoison as _, model::exec::KvFormat,
 };
 
-/// The engine as seen from outside its thread; clones are the same engine. When the last clone is
-/// dropped, the engine ends after the jobs it has.
+/// Engine handle; clones share the engine. After the last clone is dropped, the engine finishes its
+/// jobs and ends.
 #[derive(Debug, Clone)]
 pub struct EngineHandle {
     shared: Arc<Shared>,
@@ -37,7 +37,7 @@ pub(super) struct EngineLimits {
     pub(super) places: usize,
 }
 
-/// The ends of the engine's channels that handles hold.
+/// Sending ends of the engine's channels.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) bounds: EngineLimits,
@@ -48,7 +48,7 @@ pub(super) struct Shared {
     pub(super) kv_format: Option<KvFormat>,
     /// Deadline of the shutdown; `None` while the engine accepts jobs.
     pub(super) deadline: watch::Sender<Option<Instant>>,
-    /// Closed by the engine's thread as the last thing it does.
+    /// Closed when the engine thread ends.
     pub(super) stats: watch::Receiver<EngineStats>,
     pub(super) thread: Mutex<Option<JoinHandle<()>>>,
     /// Dropped last, so that the engine wakes to closed channels.
@@ -58,36 +58,36 @@ pub(super) struct Shared {
 /// The reason why the engine rejects a job.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SubmitError {
-    /// All places are taken; some time later there may be one.
+    /// All queue slots are taken.
     #[error("the engine has as many jobs as it takes")]
     QueueFull,
-    /// The prompt leaves no room for an answer.
+    /// The prompt fills the context.
     #[error(
         "the prompt has {prompt} tokens, but the context of {context} must hold the answer too"
     )]
     PromptTooLong {
         /// Tokens of the prompt.
         prompt: usize,
-        /// Tokens that a prompt and its answer may have together.
+        /// Maximum tokens of prompt and output together.
         context: usize,
     },
-    /// The prompt is not one.
+    /// The prompt has no tokens.
     #[error("the prompt is empty")]
     EmptyPrompt,
-    /// A token of the prompt is not one of the model's.
+    /// A prompt token is not in the vocabulary.
     #[error("the prompt has token {token}, but the model's vocabulary has {vocab_size} tokens")]
     UnknownToken {
-        /// The token.
+        /// Token id.
         token: TokenId,
-        /// Number of tokens in the vocabulary.
+        /// Vocabulary size.
         vocab_size: usize,
     },
-    /// The engine was told to stop, or has stopped because its executor panicked.
+    /// The engine was shut down, or its executor panicked.
     #[error("the engine has stopped")]
     ShutDown,
 }
 
-/// A longer grace than any operator means, short enough to add to an [`Instant`].
+/// Upper bound on the grace period, small enough to add to an [`Instant`].
 const GRACE_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 impl EngineHandle {
@@ -97,14 +97,14 @@ impl EngineHandle {
         }
     }
 
-    /// Largest number of tokens of one job, prompt and answer together: the model's context
-    /// length, or what the key/value budget holds where that is less.
+    /// Returns the maximum tokens of a job, prompt and output together. This is the model's context
+    /// length or, if smaller, the KV budget.
     #[must_use]
     pub fn context_length(&self) -> usize {
         self.shared.bounds.context_length
     }
 
-    /// Number of tokens in the model's vocabulary.
+    /// Returns the vocabulary size.
     #[must_use]
     pub fn vocab_size(&self) -> usize {
         self.shared.bounds.vocab_size
@@ -148,10 +148,10 @@ impl EngineHandle {
         self.shared.stats.has_changed().is_ok()
     }
 
-    /// Hands a job to the engine. Never waits.
+    /// Submits a job. Never blocks.
     ///
     /// # Errors
-    /// When the job asks for what the model cannot do, the engine is full, or it has stopped.
+    /// A [`SubmitError`] if the job is invalid, the queue is full, or the engine has stopped.
     pub fn submit(&self, job: Job) -> Result<TokenStream, SubmitError> {
         let shared = &*self.shared;
         shared.bounds.check(&job.prompt)?;
@@ -181,9 +181,10 @@ impl EngineHandle {
         Ok(stream)
     }
 
-    /// Stops taking jobs, lets those taken go on for `grace`, ends what is left then with
-    /// [`Finish::Cancelled`](super::Finish::Cancelled), and returns when the engine's thread has
-    /// ended. A step that runs is not interrupted. Of several calls the earliest deadline counts.
+    /// Rejects new jobs and lets running ones continue for `grace`. Then ends the remaining jobs
+    /// with [`FinishReason::Cancelled`](super::FinishReason::Cancelled). Returns when the engine
+    /// thread has ended. A running step is not interrupted. The earliest deadline of several calls
+    /// applies.
     pub async fn shutdown(&self, grace: Duration) {
         let asked = Instant::now() + grace.min(GRACE_MAX);
         self.shared.deadline.send_modify(|deadline| {
@@ -194,8 +195,7 @@ impl EngineHandle {
         while stats.changed().await.is_ok() {}
         let thread = self.shared.thread.lock().ignore_poison().take();
         if let Some(thread) = thread {
-            // Nothing is left for the thread to do, so this does not hold up the caller's. It
-            // reports its own panics.
+            // The thread has nothing left to do, so this does not block. It reports its own panics.
             let _ = thread.join();
         }
     }

@@ -1,19 +1,19 @@
 //! Histograms with fixed buckets.
 
-/// Buckets with a bound, each twice as large as the one before.
+/// Buckets with an upper bound; each bound is twice the previous one.
 const BOUNDED: usize = 17;
 
-/// Counts of values by size; the first bucket holds those of at most `FIRST`.
+/// Histogram whose first bucket counts values up to `FIRST`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Histogram<const FIRST: u64> {
     counts: [u64; BOUNDED + 1],
     sum: u64,
 }
 
-/// Times in microseconds: from a millisecond to 65 seconds.
+/// Latencies in microseconds; bounds from 1 ms to 65 s.
 pub type LatencyHistogram = Histogram<1000>;
 
-/// Lengths in tokens: from 8 to 524,288.
+/// Lengths in tokens; bounds from 8 to 524,288.
 pub type LengthHistogram = Histogram<8>;
 
 impl<const FIRST: u64> Histogram<FIRST> {
@@ -24,8 +24,8 @@ impl<const FIRST: u64> Histogram<FIRST> {
         self.sum += value;
     }
 
-    /// The largest value of each bucket, none for the last, and how many values it has beyond the
-    /// bucket before.
+    /// Returns the upper bound of each bucket and its own count. The bound of the last bucket is
+    /// `None`.
     pub fn buckets(&self) -> impl Iterator<Item = (Option<u64>, u64)> {
         let bounds = (0..BOUNDED).map(|power| Some(FIRST << power));
         bounds.chain([None]).zip(self.counts)
@@ -37,7 +37,7 @@ impl<const FIRST: u64> Histogram<FIRST> {
         self.counts.iter().sum()
     }
 
-    /// All values added up.
+    /// Returns the sum of all values.
     #[must_use]
     pub fn sum(&self) -> u64 {
         self.sum

@@ -8,24 +8,25 @@ use crate::{
     sampling::{Constraint, Logprobs, Sampled, SamplingParams},
 };
 
-/// One generation.
+/// Generation job.
 #[derive(Debug)]
 pub struct Job {
-    /// The whole prompt, at least one token.
+    /// All prompt tokens, at least one.
     pub prompt: Vec<TokenId>,
-    /// Generation ends with [`Finish::MaxTokens`] after this many tokens, at least 1.
+    /// Maximum number of generated tokens, at least 1. Then the job ends with
+    /// [`FinishReason::MaxTokens`].
     pub max_new_tokens: usize,
     /// Sampling parameters.
     pub sampling: SamplingParams,
     /// The output constraint; `None` if unconstrained.
     pub constraint: Option<Box<dyn Constraint>>,
-    /// Tokens that end the answer; empty to ignore them.
+    /// EOS tokens; empty to ignore them.
     pub end_tokens: Arc<[TokenId]>,
     /// The scope of the cache entries that the job may reuse, and of the entry that it leaves.
     pub cache_scope: CacheScope,
     /// The group of cache entries that the job's entry belongs to.
     pub cache_key: Option<PromptCacheKey>,
-    /// The beginning of the prompt in snapshots, if there are any of it.
+    /// Snapshots that hold a prefix of the prompt; `None` if there are none.
     pub restore: Option<RestorePlan>,
 }
 
@@ -37,23 +38,23 @@ pub enum TokenEvent {
     /// the job then waits in the queue. It comes later if another job of its scope is prefilling a
     /// long shared prefix, or if the prefix is restored from snapshots.
     Accepted {
-        /// Tokens at the beginning of the prompt that are in key/value memory and will not be
-        /// read. They are kept for the job; should running ones need all memory before it begins,
-        /// it is read in full after all, as any that loses its memory.
+        /// Prompt tokens in the KV cache, which need no prefill. They are pinned for the job. If
+        /// running sequences need the KV pages first, the scheduler preempts the prefix and
+        /// recomputes it later.
         cached_tokens: usize,
         /// Number of cached tokens that were restored from snapshots for this job.
         restored_tokens: usize,
     },
-    /// One more token of the answer; never an end token.
+    /// Generated token; never an EOS token.
     Token(GeneratedToken),
-    /// The last event.
+    /// Last event.
     Finished(FinishReason),
 }
 
-/// A generated token.
+/// Generated token.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GeneratedToken {
-    /// The token.
+    /// Token id.
     pub id: TokenId,
     /// Its log probability and the top ones, if the job asked for them.
     pub logprobs: Option<Logprobs>,
@@ -68,16 +69,17 @@ impl From<Sampled> for GeneratedToken {
 /// The reason why a job ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FinishReason {
-    /// The model ended its answer with this token.
+    /// The model generated this EOS token.
     EosToken(TokenId),
-    /// `max_new_tokens` were generated.
+    /// The job generated `max_new_tokens`.
     MaxTokens,
-    /// The context is full.
+    /// The sequence fills the context.
     ContextFull,
-    /// The engine was told to stop.
+    /// The engine was shut down.
     Cancelled,
-    /// No step had room for it in the time that a job may wait.
+    /// The job got no step within
+    /// [`EngineOptions::queue_timeout`](super::EngineOptions::queue_timeout).
     QueueTimeout,
-    /// The device failed; the text is for the operator.
+    /// The executor failed; the text is for the operator.
     Failed(String),
 }

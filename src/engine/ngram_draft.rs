@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use crate::id::TokenId;
 
-/// Tokens that must have come before in the same order.
+/// Tokens of the n-gram that must occur earlier.
 const NGRAM_LEN: usize = 3;
 
 /// Most tokens of a draft. With the last token they fill the eight rows that the CPU kernels

@@ -2,29 +2,28 @@
 
 use std::time::Duration;
 
-/// Bounds of one engine.
+/// Limits and features of an engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EngineOptions {
-    /// Sequences that take part in one step, at least 1.
+    /// Maximum number of sequences in a step, at least 1.
     pub running_max: usize,
-    /// Further jobs that may wait for a place; beyond them the engine is full.
+    /// Maximum number of further jobs in the queue. Beyond them the engine rejects jobs.
     pub waiting_max: usize,
-    /// Longest that a job waits for its first step; then it ends with
-    /// [`Finish::Overdue`](super::Finish::Overdue). None for as long as it takes.
+    /// Maximum time that a job waits for its first step. Then the job ends with
+    /// [`FinishReason::QueueTimeout`](super::FinishReason::QueueTimeout). `None` for no limit.
     pub queue_timeout: Option<Duration>,
-    /// Prompt tokens read in one step, at least 1.
+    /// Prefill budget: maximum prompt tokens in a step, at least 1.
     pub step_prefill_tokens_max: usize,
     /// The longest time, about, that a prefill chunk may delay decoding sequences; chunks shrink
     /// accordingly. `None`: chunks have their full size.
     pub decode_stall_max: Option<Duration>,
-    /// Bytes of key/value memory of all sequences and the prefix cache together; sequences come
-    /// first. Where one sequence of the model's context length would take more, it bounds the
-    /// context length too.
+    /// KV budget in bytes, for all sequences and the prefix cache. Sequences have priority. The
+    /// budget also limits the context length if a full sequence would exceed it.
     pub kv_bytes_max: usize,
-    /// Bytes of key/value memory that the prefix cache may hold of these; 0 for no cache.
+    /// Part of the KV budget that the prefix cache may use; 0 disables the cache.
     pub cache_bytes_max: usize,
-    /// Events kept for a reader that does not keep up, at least
-    /// [`EVENTS_BUFFERED_MIN`](Self::EVENTS_BUFFERED_MIN); then its sequence pauses.
+    /// Events buffered for a slow consumer, at least
+    /// [`EVENTS_BUFFERED_MIN`](Self::EVENTS_BUFFERED_MIN). A full buffer pauses the sequence.
     pub events_buffered_max: usize,
     /// The drafting method, which lets one step decode several tokens.
     pub speculation: Speculation,
@@ -33,7 +32,7 @@ pub struct EngineOptions {
 /// Drafting methods. Drafts never change an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Speculation {
-    /// None are made.
+    /// No drafts.
     #[default]
     Off,
     /// Drafts what followed the same n-gram before, in the prompt or the answer.
@@ -41,8 +40,8 @@ pub enum Speculation {
 }
 
 impl EngineOptions {
-    /// The smallest [`events_buffered_max`](Self::events_buffered_max): `Accepted` and what a step
-    /// reports of one sequence at least.
+    /// Minimum of [`events_buffered_max`](Self::events_buffered_max): `Accepted`, and the events of
+    /// one step without drafts.
     pub const EVENTS_BUFFERED_MIN: usize = 1 + Self::STEP_EVENTS_MAX;
 
     /// Events that one step can report for one sequence: `Token` and `Finished`. Each drafted token

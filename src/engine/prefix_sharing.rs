@@ -9,12 +9,12 @@
 /// for.
 pub(super) const WORTH_TOKENS: usize = 64;
 
-/// An older sequence whose prompt begins like a job's.
+/// Older sequence whose prompt has a common prefix with the job's prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SharedPrefix {
-    /// Its number; numbers ascend with age.
+    /// Number of the sequence, in admission order.
     pub(super) number: u64,
-    /// Tokens that both begin with.
+    /// Length of the common prefix in tokens.
     pub(super) shared: usize,
 }
 
@@ -23,11 +23,12 @@ pub(super) struct SharedPrefix {
 pub(super) struct Candidate<'a> {
     pub(super) number: u64,
     pub(super) relatives: &'a [SharedPrefix],
-    /// Tokens in memory.
+    /// Tokens in its KV cache.
     pub(super) cached: usize,
     /// True if it runs as soon as there is room.
     pub(super) ready: bool,
-    /// If it is still open what it begins with: how many tokens the cache had.
+    /// Tokens that the prefix cache had, if the prefix source is still open. `None` after the
+    /// choice.
     pub(super) open: Option<usize>,
 }
 
@@ -36,9 +37,9 @@ pub(super) struct Candidate<'a> {
 pub(super) enum PrefixSource {
     /// The prefix cache.
     Cached,
-    /// The first tokens of another's memory; where it stands and how many.
+    /// A fork of another sequence's KV cache: index of the sequence, and tokens.
     Forked(usize, usize),
-    /// It waits for the one that stands here.
+    /// The prefill in progress of the sequence at this index.
     Awaited(usize),
 }
 
@@ -113,7 +114,7 @@ mod tests {
         let job = open(5, 0, &relatives);
         check(&[begun(3, 0), job], &[None, Some(Awaited(0))]);
         check(&[begun(3, 900), job], &[None, Some(Awaited(0))]);
-        // What is left is sooner read than waited for.
+        // The rest is computed sooner than awaited.
         check(&[begun(3, 950), job], &[None, Some(Forked(0, 950))]);
         check(&[begun(3, 1200), job], &[None, Some(Forked(0, 1000))]);
     }

@@ -21,21 +21,21 @@
 
 use std::time::Duration;
 
-/// Bounds of a step.
+/// Limits of a step.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StepLimits {
-    /// Sequences in one step.
+    /// Sequences in a step.
     pub(super) running_max: usize,
-    /// Prompt tokens in one step.
+    /// Prompt tokens in a step.
     pub(super) prefill_tokens_max: usize,
-    /// Tokens in key/value memory, all sequences together.
+    /// KV tokens of all sequences together.
     pub(super) kv_tokens_max: usize,
 }
 
 /// The state of a sequence that the scheduler looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SequenceView {
-    /// Tokens known: the prompt and the answer so far.
+    /// Prompt and generated tokens.
     pub(super) tokens: usize,
     /// Tokens in the KV cache; always fewer than all, because the last token's logits are still
     /// missing.
@@ -47,7 +47,7 @@ pub(super) struct SequenceView {
     /// generates a token, because only the engine fills the stream. The proof that every job ends
     /// needs this.
     pub(super) ready: bool,
-    /// The place of an older one that it waits for, to take what that one reads.
+    /// Index of an older sequence whose prefill this one waits for.
     pub(super) awaited: Option<usize>,
     /// Drafted tokens that may be run behind the last one.
     pub(super) drafted: usize,
@@ -93,14 +93,14 @@ pub(super) enum Action {
     /// Runs this number of its next tokens, at least one; those beyond the last token are drafted
     /// ones.
     Run(usize),
-    /// It keeps what it has.
+    /// Keeps its KV cache.
     Keep,
-    /// It loses its key/value memory.
+    /// Loses its KV cache.
     Preempt,
 }
 
-/// Part of the key/value memory that a sequence leaves free when it is admitted beside others, for
-/// all to grow into: without it the youngest would be evicted soon after being admitted.
+/// Inverse of the part of the KV budget that a newly admitted sequence leaves free for growth.
+/// Without it, the scheduler would soon preempt the new sequence.
 const GROWTH_SHARE: usize = 16;
 
 /// Prompt tokens that a step may have in any case: with fewer, reading the model's weights takes most of
@@ -111,7 +111,7 @@ const BESIDE_DECODING_TOKENS_MIN: usize = 64;
 /// a rejected draft costs as much as a useful token.
 const DRAFTS_MAX: usize = 16;
 
-/// Decides for each sequence, oldest first.
+/// Plans an action for each sequence, oldest first.
 pub(super) fn plan(limits: &StepLimits, sequences: &[SequenceView]) -> Vec<Action> {
     let running = running(limits, sequences);
     let mut decisions = keep_or_preempt(limits, sequences, &running);
@@ -133,7 +133,7 @@ pub(super) fn plan(limits: &StepLimits, sequences: &[SequenceView]) -> Vec<Actio
     decisions
 }
 
-/// Tokens of memory that neither the running sequences claim nor others keep.
+/// Returns the KV tokens that running sequences do not claim and others do not keep.
 fn free_tokens(
     limits: &StepLimits,
     sequences: &[SequenceView],
@@ -149,7 +149,7 @@ fn free_tokens(
     limits.kv_tokens_max.saturating_sub(claimed + kept)
 }
 
-/// Indices of the sequences that may run, oldest first.
+/// Returns the indices of the sequences that run, oldest first.
 fn running(limits: &StepLimits, sequences: &[SequenceView]) -> Vec<usize> {
     let mut claimed = 0;
     let mut running = Vec::new();
@@ -175,7 +175,8 @@ fn running(limits: &StepLimits, sequences: &[SequenceView]) -> Vec<usize> {
     running
 }
 
-/// For each sequence, oldest first, whether it keeps its memory beside what the running ones claim.
+/// Returns [`Action::Preempt`] for each waiting sequence, oldest first, whose KV cache does not fit
+/// beside the running claims.
 fn keep_or_preempt(
     limits: &StepLimits,
     sequences: &[SequenceView],
@@ -239,10 +240,11 @@ fn prefill_shares(
         .collect()
 }
 
-/// The least that any has left to read that waits for a sequence, or for one that waits for it.
+/// Returns, for each sequence, the least remaining prefill among the sequences that wait for it,
+/// directly or indirectly.
 fn needs(sequences: &[SequenceView]) -> Vec<usize> {
     let mut needs = vec![usize::MAX; sequences.len()];
-    // Youngest first, because each waits for an older one.
+    // Newest first, because each sequence waits for an older one.
     for (index, view) in sequences.iter().enumerate().rev() {
         if let Some(leader) = view.awaited {
             needs[leader] = needs[leader].min(needs[index]).min(view.pending());

@@ -18,14 +18,14 @@ use crate::{
     },
 };
 
-/// Logit of the scripted token, where all others have 0: above what any temperature makes likely,
-/// below what a bias of ±100 can change.
+/// Logit of the scripted token; all others are 0. No temperature makes another token likely, but a
+/// bias of ±100 does.
 const PEAK: f32 = 90.0;
 
 /// Answers remembered to recognise a prompt that is read again with the answer so far behind it.
 const ANSWERS_MAX: usize = 256;
 
-/// An executor that answers each prompt with the tokens of a script and then the end token.
+/// Executor that answers each prompt with scripted tokens and then the EOS token.
 pub struct ScriptedExecutor {
     vocab_size: usize,
     end_token: TokenId,
@@ -42,19 +42,19 @@ type Reply = Box<dyn FnMut(&[TokenId]) -> Vec<TokenId> + Send>;
 
 type Hook = Box<dyn FnMut(&ScriptedStep) -> Result<(), ExecError> + Send>;
 
-/// A step about to run.
+/// Step about to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScriptedStep {
-    /// 1 for the first step.
+    /// Number of the step; the first is 1.
     pub number: u64,
-    /// The sequences that take part.
+    /// Sequences of the step.
     pub slots: Vec<ScriptedSlot>,
 }
 
-/// A sequence's part of a step.
+/// Slot of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScriptedSlot {
-    /// Tokens in memory before the step.
+    /// Tokens in the KV cache before the step.
     pub cached: usize,
     /// Tokens to run.
     pub tokens: usize,
@@ -63,8 +63,8 @@ pub struct ScriptedSlot {
 }
 
 impl ScriptedExecutor {
-    /// A model of `vocab_size` tokens that answers a prompt with what `reply` makes of it and then
-    /// `end_token`. Its context is 4,096 tokens long, a token takes 16 bytes of memory.
+    /// Creates a model of `vocab_size` tokens that answers a prompt with `reply(prompt)` and then
+    /// `end_token`. The context length is 4,096 tokens, and a token takes 16 bytes of KV cache.
     pub fn new(
         vocab_size: usize,
         end_token: TokenId,
@@ -83,7 +83,7 @@ impl ScriptedExecutor {
         }
     }
 
-    /// The same with another context length.
+    /// Sets the context length.
     #[must_use]
     pub fn context_length(self, context_length: usize) -> Self {
         Self {
@@ -92,7 +92,7 @@ impl ScriptedExecutor {
         }
     }
 
-    /// The same with another size of a token in key/value memory.
+    /// Sets the KV cache bytes per token.
     #[must_use]
     pub fn kv_bytes_per_token(self, kv_bytes_per_token: usize) -> Self {
         Self {
@@ -101,8 +101,8 @@ impl ScriptedExecutor {
         }
     }
 
-    /// Calls `hook` before each step, on the engine's thread: it may watch, wait, panic, or fail
-    /// the step. Hooks are called in the order in which they were added.
+    /// Calls `hook` before each step on the engine thread. A hook can observe, block, panic, or
+    /// fail the step. Hooks run in the order of registration.
     #[must_use]
     pub fn before_step(
         mut self,
@@ -112,7 +112,7 @@ impl ScriptedExecutor {
         self
     }
 
-    /// Makes each step take at least so long.
+    /// Delays each step by at least `delay`.
     #[must_use]
     pub fn step_delay(self, delay: Duration) -> Self {
         self.before_step(move |_| {
@@ -121,7 +121,7 @@ impl ScriptedExecutor {
         })
     }
 
-    /// Makes one step fail; 1 is the first.
+    /// Makes one step fail; the first step is 1.
     #[must_use]
     pub fn failing_at(self, number: u64) -> Self {
         self.before_step(move |step| match step.number == number {
@@ -130,7 +130,7 @@ impl ScriptedExecutor {
         })
     }
 
-    /// Makes one step panic; 1 is the first.
+    /// Makes one step panic; the first step is 1.
     #[must_use]
     pub fn panicking_at(self, number: u64) -> Self {
         self.before_step(move |step| {
@@ -178,7 +178,7 @@ impl ScriptedExecutor {
         }
     }
 
-    /// Adds a row with a peak at the token that the script puts after those in memory.
+    /// Appends a logit row with a peak at the scripted token.
     fn write_row(&mut self, kv: &mut ScriptedKv, logits: &mut Vec<f32>) -> Result<(), ExecError> {
         let next = self.next_token(kv);
         let row = logits.len();
@@ -192,7 +192,7 @@ impl ScriptedExecutor {
         Ok(())
     }
 
-    /// The token that the script puts after those in memory.
+    /// Returns the scripted token after the tokens of the KV cache.
     fn next_token(&mut self, kv: &mut ScriptedKv) -> TokenId {
         let answer = match kv.answer.take() {
             Some(answer) => answer,
@@ -276,7 +276,7 @@ impl Executor for ScriptedExecutor {
     }
 }
 
-/// Key/value memory of a [`ScriptedExecutor`]: the tokens themselves.
+/// KV cache of a [`ScriptedExecutor`]: the tokens themselves.
 #[derive(Debug)]
 pub struct ScriptedKv {
     tokens: Vec<TokenId>,
@@ -334,7 +334,7 @@ impl KvCache for ScriptedKv {
     }
 }
 
-/// The key and the value of a token are the token itself.
+/// Token export in which K and V are the token itself.
 struct TokensExport {
     first: usize,
     tokens: Vec<TokenId>,

@@ -18,7 +18,7 @@ use crate::{
     sampling::{Constraint, Sampler},
 };
 
-/// A job on its way to the engine's thread.
+/// Job on its way to the engine thread.
 #[derive(Debug)]
 pub(super) struct Submission {
     pub(super) job: Job,
@@ -31,15 +31,15 @@ pub(super) struct Submission {
     pub(super) before_restore: Option<usize>,
 }
 
-/// A job that has reached the engine's thread.
+/// Admitted job.
 #[derive(Debug)]
 pub(super) struct Sequence<K> {
-    /// Ascends with age.
+    /// Admission order: the oldest sequence has the lowest number.
     number: u64,
     submitted: Instant,
     /// True if it has had a step.
     begun: bool,
-    /// The prompt and the answer so far.
+    /// Prompt and generated tokens.
     tokens: Vec<TokenId>,
     prompt_len: usize,
     max_new_tokens: usize,
@@ -54,11 +54,11 @@ pub(super) struct Sequence<K> {
     draft: Vec<TokenId>,
     /// The last token and the drafted ones, in a step that verifies a draft; else empty.
     trial: Vec<TokenId>,
-    /// Memory of the first tokens, if there is one.
+    /// KV cache of the first tokens; `None` if not computed.
     kv: Option<K>,
-    /// While the memory is only shared with the prefix cache: before the sequence's first step.
+    /// Set while the KV cache is only a fork of a cache entry, before the first step.
     pin: Option<Pin>,
-    /// While the memory is or was a fork of one in the prefix cache.
+    /// Set while the KV cache can share pages with a cache entry.
     lease: Option<Lease>,
     cache_scope: CacheScope,
     cache_key: Option<PromptCacheKey>,
@@ -98,7 +98,7 @@ pub(super) struct Outcome {
 }
 
 impl<K: KvCache> Sequence<K> {
-    /// A job with its number, how much of its prompt the cache has and whose prompts begin like it.
+    /// Creates a sequence from a submission, its number, and its cached and shared prefixes.
     pub(super) fn new(
         submission: Submission,
         number: u64,
@@ -147,7 +147,7 @@ impl<K: KvCache> Sequence<K> {
         self.number
     }
 
-    /// Microseconds since it was submitted.
+    /// Returns the microseconds since submission.
     pub(super) fn age(&self) -> u64 {
         self.submitted.elapsed().as_micros() as u64
     }
@@ -208,7 +208,7 @@ impl<K: KvCache> Sequence<K> {
         if self.is_pinned() { 0 } else { self.cached() }
     }
 
-    /// Bytes of key/value memory of its own; `None` without one.
+    /// Returns the bytes of its own KV cache; `None` if it has none.
     pub(super) fn kv_bytes(&self) -> Option<usize> {
         let own = self.kv.as_ref().filter(|_| !self.is_pinned());
         own.map(KvCache::bytes)
@@ -252,12 +252,12 @@ impl<K: KvCache> Sequence<K> {
         }
     }
 
-    /// Reports how the job ended.
+    /// Reports the finish reason.
     pub(super) fn finish(&mut self, finish: FinishReason) {
         self.events.finish(finish);
     }
 
-    /// Tokens in key/value memory.
+    /// Returns the tokens in its KV cache.
     pub(super) fn cached(&self) -> usize {
         self.kv.as_ref().map_or(0, KvCache::len)
     }

@@ -5,50 +5,50 @@ use std::time::Duration;
 use super::{LatencyHistogram, LengthHistogram};
 use crate::cache::CacheStats;
 
-/// A snapshot taken between two steps. Counters count from the start of the engine.
+/// Gauges between two steps, and counters since the start of the engine.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EngineStats {
-    /// Sequences that hold key/value memory of their own.
+    /// Sequences that own KV pages.
     pub running: usize,
-    /// Jobs that hold none: on their way to the engine's thread, not begun, or set aside until there
-    /// is room again.
+    /// Jobs without KV pages: queued, not started, or preempted.
     pub waiting: usize,
-    /// Bytes of that memory.
+    /// Bytes of the KV pages that sequences own.
     pub kv_bytes: usize,
     /// Steps run.
     pub steps: u64,
-    /// Tokens read as prompts, including those read again after a sequence lost its memory.
+    /// Prompt tokens prefilled, including recomputation after preemption.
     pub prefilled_tokens: u64,
-    /// Tokens at the beginnings of prompts that were taken from another sequence that was still
-    /// running; part of those found in the cache.
+    /// Prompt tokens taken from a running sequence's KV cache. They are included in the prefix
+    /// cache hits.
     pub shared_tokens: u64,
-    /// Tokens generated, end tokens included.
+    /// Tokens generated, EOS tokens included.
     pub generated_tokens: u64,
-    /// Time that the model took for steps that read prompts, and may have decoded beside that.
+    /// Model time of steps with prefill, including decodes in the same step.
     pub prefill_time: Duration,
-    /// Time that the model took for steps that only decoded.
+    /// Model time of decode-only steps.
     pub decode_time: Duration,
     /// Drafted tokens that were run.
     pub drafted_tokens: u64,
     /// Drafted tokens that were accepted; each saved its sequence a step.
     pub accepted_tokens: u64,
-    /// Recent time of a step for each token of prompts in it, in nanoseconds; 0 before the first.
+    /// Moving average of the step time for each prompt token in nanoseconds; 0 before the first
+    /// measurement.
     pub nanos_per_prefilled_token: u64,
-    /// Times a sequence lost its key/value memory, or its prefix in the cache, to make room for
-    /// others.
+    /// Times that the scheduler took the KV pages of a sequence, or its pinned prefix, to make
+    /// room.
     pub preemptions: u64,
-    /// Jobs that ended because they had waited too long.
+    /// Jobs that ended with [`FinishReason::QueueTimeout`](super::FinishReason::QueueTimeout).
     pub queue_timeouts: u64,
-    /// From when a job was submitted to its first step, which a job that is not begun has not had.
+    /// Queue time: from submission to the first step.
     pub queue_times: LatencyHistogram,
-    /// From when a job was submitted to the first token of its answer.
+    /// Time to first token: from submission to the first generated token.
     pub first_token_times: LatencyHistogram,
-    /// Each a step.
+    /// Time of each step.
     pub step_times: LatencyHistogram,
-    /// Prompts of jobs that have begun.
+    /// Prompt lengths of started jobs.
     pub prompt_lengths: LengthHistogram,
-    /// Answers of jobs that have ended by themselves, without end tokens.
+    /// Generated tokens of finished jobs, without EOS tokens.
     pub answer_lengths: LengthHistogram,
-    /// The prefix cache.
+    /// Prefix cache metrics.
     pub cache: CacheStats,
 }

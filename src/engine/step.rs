@@ -23,26 +23,26 @@ use crate::{
     sampling::Workspace,
 };
 
-/// The model and all sequences. Lives on the engine's thread.
+/// Model and sequences. Lives on the engine thread.
 pub(super) struct Engine<E: Executor> {
     pub(super) executor: E,
     limits: StepLimits,
     context_length: usize,
-    /// Oldest first.
+    /// Sequences, oldest first.
     pub(super) sequences: Vec<Sequence<E::Kv>>,
     /// Jobs whose prompts are being read from snapshots.
     restoring: Vec<Restore<E::Kv>>,
-    /// Jobs so far.
+    /// Jobs admitted so far.
     pub(super) admitted: u64,
     pub(super) speculation: Speculation,
     pub(super) cache: PrefixCache<E::Kv>,
     kv_bytes_max: usize,
     wait_max: Option<Duration>,
     gap_max: Option<Duration>,
-    /// Logits of the last step, one row for each sequence that wanted them.
+    /// Logits of the last step, one row for each requested token.
     logits: Vec<f32>,
     work: Workspace,
-    /// Wakes the engine's thread when a constraint is ready.
+    /// Wakes the engine thread when a constraint is ready.
     waker: Waker,
     pub(super) stats: EngineStats,
 }
@@ -57,11 +57,10 @@ impl Wake for Unpark {
 }
 
 impl<E: Executor> Engine<E> {
-    /// An engine without sequences, on the thread that is to run it.
+    /// Creates an engine without sequences on the current thread.
     ///
     /// # Errors
-    /// When the key/value budget has no room for a prompt and an answer of one token each, or the
-    /// vocabulary is empty.
+    /// A text if the KV budget holds less than two tokens, or if the vocabulary is empty.
     pub(super) fn new(executor: E, options: &EngineOptions) -> Result<Self, String> {
         if executor.vocab_size() == 0 {
             return Err("the model's vocabulary is empty".to_owned());
@@ -98,12 +97,12 @@ impl<E: Executor> Engine<E> {
         })
     }
 
-    /// Largest number of tokens of one sequence, prompt and answer together.
+    /// Returns the maximum length of a sequence in tokens.
     pub(super) fn context_length(&self) -> usize {
         self.context_length
     }
 
-    /// Number of tokens in the vocabulary.
+    /// Returns the vocabulary size.
     pub(super) fn vocab_size(&self) -> usize {
         self.executor.vocab_size()
     }
@@ -134,8 +133,8 @@ impl<E: Executor> Engine<E> {
         }
     }
 
-    /// Runs one step. Returns whether there was anything to run; if not, nothing will be until a
-    /// job comes or a reader reads or goes.
+    /// Runs one step. Returns false if nothing can run until a job comes or a consumer reads or
+    /// disconnects.
     pub(super) fn step(&mut self) -> bool {
         self.retire_abandoned();
         self.retire_queue_timeouts();
@@ -174,7 +173,7 @@ impl<E: Executor> Engine<E> {
         });
     }
 
-    /// Ends the jobs that have waited too long for their first step.
+    /// Ends the jobs that exceeded the queue timeout.
     fn retire_queue_timeouts(&mut self) {
         let Some(wait_max) = self.wait_max else {
             return;
@@ -193,7 +192,7 @@ impl<E: Executor> Engine<E> {
         });
     }
 
-    /// When the next job will have waited too long, if one waits.
+    /// Returns the time of the next queue timeout; `None` if no job waits.
     pub(super) fn next_queue_timeout(&self) -> Option<Instant> {
         let wait_max = self.wait_max?;
         let waiting = self.sequences.iter().filter_map(Sequence::waits_since);
@@ -281,7 +280,7 @@ impl<E: Executor> Engine<E> {
         check_logits(&self.logits, rows, self.executor.vocab_size())
     }
 
-    /// Chooses the next tokens of every sequence that has logits.
+    /// Samples from the logits of all sequences of the step.
     fn extend(&mut self, plan: &[Action]) {
         let logits = std::mem::take(&mut self.logits);
         let (mut rest, width) = (&logits[..], self.executor.vocab_size());
@@ -295,8 +294,8 @@ impl<E: Executor> Engine<E> {
         self.logits = logits;
     }
 
-    /// Chooses the next token of every sequence whose constraint was not ready and is now. Returns
-    /// whether there was one.
+    /// Samples from the logits of sequences whose constraint has become ready. Returns true if
+    /// there was one.
     fn resume(&mut self) -> bool {
         self.choose(|sequence| sequence.take_waiting().map(Cow::Owned))
     }
@@ -361,7 +360,7 @@ impl<E: Executor> Engine<E> {
     }
 }
 
-/// A memory that did not grow by its tokens would make its sequence run forever.
+/// Checks that each KV cache grew by its tokens. Otherwise the sequence would run forever.
 fn check_lengths<K: KvCache>(slots: &[Slot<'_, K>], expected: &[usize]) -> Result<(), ExecError> {
     match slots
         .iter()

@@ -26,14 +26,14 @@ use crate::{
     model::exec::{Executor, KvFormat},
 };
 
-/// Starts an engine on a thread of its own and waits until `build` has made its executor there.
+/// Starts the engine thread and waits until `build` has created the executor on it.
 ///
-/// An executor's error in a step ends the sequences of that step and the engine goes on. A panic
-/// ends all sequences and the engine: nothing says what state the panic left the executor in, and
-/// a wrong answer is worse than none.
+/// An executor error ends the sequences of that step, and the engine continues. A panic ends all
+/// sequences and the engine, because the state of the executor is unknown. A wrong answer would be
+/// worse than none.
 ///
 /// # Errors
-/// When a bound is out of range, the thread cannot be started, or `build` fails or panics.
+/// A text if an option is out of range, the thread cannot be started, or `build` fails or panics.
 pub fn start<E, B>(options: EngineOptions, build: B) -> Result<EngineHandle, String>
 where
     E: Executor + 'static,
@@ -89,7 +89,7 @@ struct Inbox {
     deadline: watch::Receiver<Option<Instant>>,
 }
 
-/// The whole life of the thread.
+/// Runs the engine thread from load to end.
 fn run<E: Executor, B: FnOnce() -> Result<E, String>>(
     options: &EngineOptions,
     build: B,
@@ -124,7 +124,7 @@ fn run<E: Executor, B: FnOnce() -> Result<E, String>>(
     stats.send_replace(engine.stats());
 }
 
-/// Takes jobs in and runs steps until the engine is to stop.
+/// Admits jobs and runs steps until engine stopped.
 fn serve<E: Executor>(engine: &mut Engine<E>, inbox: &Inbox, stats: &watch::Sender<EngineStats>) {
     loop {
         let orphaned = take_submissions(engine, inbox);
@@ -156,7 +156,7 @@ fn serve<E: Executor>(engine: &mut Engine<E>, inbox: &Inbox, stats: &watch::Send
     }
 }
 
-/// Takes in all jobs that have come. Returns whether no handle is left to send more.
+/// Admits all submitted jobs. Returns true if no handle is left.
 fn take_submissions<E: Executor>(engine: &mut Engine<E>, inbox: &Inbox) -> bool {
     loop {
         match inbox.submissions.try_recv() {

@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 
 use super::{EngineOptions, FinishReason, TokenEvent};
 
-/// Makes a stream that holds up to `capacity` events; its reader wakes `engine`.
+/// Creates a stream of at most `capacity` events. The consumer wakes `engine`.
 pub(super) fn channel(capacity: usize, engine: Waker) -> (EventSink, TokenStream) {
     let (sender, receiver) = mpsc::channel(capacity);
     (
@@ -19,7 +19,7 @@ pub(super) fn channel(capacity: usize, engine: Waker) -> (EventSink, TokenStream
     )
 }
 
-/// The events of one job. Dropping it cancels the job at the next step, wherever the job is.
+/// Event stream of a job. Dropping it cancels the job before the next step.
 #[derive(Debug)]
 pub struct TokenStream {
     receiver: mpsc::Receiver<TokenEvent>,
@@ -28,18 +28,18 @@ pub struct TokenStream {
 }
 
 impl TokenStream {
-    /// The next event; `None` after [`TokenEvent::Finished`], which comes exactly once. May be
-    /// dropped while waiting without losing an event.
+    /// Returns the next event; `None` after [`TokenEvent::Finished`], which comes exactly once.
+    /// Cancel safe.
     pub async fn next(&mut self) -> Option<TokenEvent> {
         let event = self.receiver.recv().await;
-        // The engine may sleep because this stream was full.
+        // The engine can be parked because this stream was full.
         self.engine.wake();
         event
     }
 }
 
-/// Wakes the engine's thread, at the latest when dropped. A wake while it runs is not lost: the
-/// thread looks around once more before it sleeps.
+/// Unparks the engine thread, also when dropped. A wake-up during a step is not lost: the thread
+/// checks for work once more before it parks.
 #[derive(Debug, Clone)]
 pub(super) struct Waker(pub(super) Thread);
 
@@ -55,8 +55,8 @@ impl Drop for Waker {
     }
 }
 
-/// The engine's end of a [`TokenStream`]. Whatever happens to it, the reader gets exactly one
-/// [`TokenEvent::Finished`]: one place in the channel is kept for it.
+/// Sending end of a [`TokenStream`]. The consumer always gets exactly one [`TokenEvent::Finished`],
+/// because the channel reserves a slot for it.
 #[derive(Debug)]
 pub(super) struct EventSink {
     sender: mpsc::Sender<TokenEvent>,
@@ -76,7 +76,7 @@ impl EventSink {
         self.sender.capacity() >= EngineOptions::STEP_EVENTS_MAX
     }
 
-    /// Events that there is room for beyond what a step reports at least.
+    /// Returns the free slots beyond the minimum of a step.
     pub(super) fn spare(&self) -> usize {
         let capacity = self.sender.capacity();
         capacity.saturating_sub(EngineOptions::STEP_EVENTS_MAX)
@@ -87,14 +87,14 @@ impl EventSink {
         self.has_room() && self.sender.capacity() * 2 >= self.capacity
     }
 
-    /// Reports an event other than the last.
+    /// Sends an event other than the last one.
     pub(super) fn emit(&self, event: TokenEvent) {
-        // Room was checked before the step, so this fails only when the reader has gone, and then
-        // the sequence leaves before the next step.
+        // The engine checked for room before the step. Sending fails only if the consumer is gone,
+        // and then the sequence ends before the next step.
         let _ = self.sender.try_send(event);
     }
 
-    /// Reports the last event.
+    /// Sends the last event.
     pub(super) fn finish(&mut self, finish: FinishReason) {
         if !std::mem::replace(&mut self.finished, true) {
             self.emit(TokenEvent::Finished(finish));

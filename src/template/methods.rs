@@ -1,18 +1,15 @@
-//! Python's methods on strings, lists and dictionaries.
+//! Python's methods on strings, lists and dictionaries, as far as chat templates use them.
 //!
-//! `minijinja-contrib` has most of them; here are those it lacks, and those whose white space, line
-//! ends, bounds or keyword arguments differ.
+//! `minijinja-contrib` has most of them. This file adds those that it lacks, and those that differ in
+//! white space, line ends, bounds or keyword arguments.
 
 use std::ops::Range;
 
 use minijinja::{
     Error, ErrorKind, State, Value,
-    value::{Kwargs, Tuple, ValueKind, from_args},
+    value::{Kwargs, ValueKind, from_args},
 };
 use minijinja_contrib::pycompat::unknown_method_callback;
-
-/// Widest padding, so that a template cannot ask for endless space.
-const WIDTH_MAX: usize = 1024;
 
 /// Calls a method on a value that minijinja has no own method for.
 pub(super) fn call(
@@ -40,18 +37,12 @@ fn string_method(text: &str, method: &str, args: &[Value]) -> Result<Option<Valu
         "split" => split(text, args, false)?,
         "rsplit" => split(text, args, true)?,
         "splitlines" => splitlines(text, args)?,
-        "partition" | "rpartition" => partition(text, method, args)?,
         "startswith" | "endswith" if args.len() > 1 => {
             let within = bounds(text, &args[1..])?;
             return string_method_of_slice(&text[within], method, &args[..1]);
         }
         "find" | "rfind" | "index" | "rindex" => find(text, method, args)?,
         "removeprefix" | "removesuffix" => remove(text, method, args)?,
-        "ljust" | "rjust" | "center" | "zfill" => pad(text, method, args)?,
-        "swapcase" => text.chars().map(swapped).collect::<String>().into(),
-        "casefold" => text.to_lowercase().into(),
-        "isdecimal" => (!text.is_empty() && text.chars().all(|c| c.is_ascii_digit())).into(),
-        "isprintable" => text.chars().all(super::repr::is_printable).into(),
         "isspace" => (!text.is_empty() && text.chars().all(is_space)).into(),
         "join" => join(text, args)?,
         _ => return Ok(None),
@@ -205,24 +196,6 @@ fn splitlines(text: &str, args: &[Value]) -> Result<Value, Error> {
         .collect())
 }
 
-fn partition(text: &str, method: &str, args: &[Value]) -> Result<Value, Error> {
-    let (separator,): (&str,) = from_args(args)?;
-    if separator.is_empty() {
-        return Err(invalid("empty separator"));
-    }
-    let parts = match method {
-        "partition" => match text.split_once(separator) {
-            Some((before, after)) => [before, separator, after],
-            None => [text, "", ""],
-        },
-        _ => match text.rsplit_once(separator) {
-            Some((before, after)) => [before, separator, after],
-            None => ["", "", text],
-        },
-    };
-    Ok(Value::from(Tuple::from(parts.map(Value::from))))
-}
-
 fn find(text: &str, method: &str, args: &[Value]) -> Result<Value, Error> {
     let (wanted, rest) = args
         .split_first()
@@ -268,32 +241,6 @@ fn remove(text: &str, method: &str, args: &[Value]) -> Result<Value, Error> {
         _ => text.strip_suffix(affix),
     };
     Ok(rest.unwrap_or(text).into())
-}
-
-fn pad(text: &str, method: &str, args: &[Value]) -> Result<Value, Error> {
-    let (width, fill): (i64, Option<char>) = from_args(args)?;
-    let width = usize::try_from(width).unwrap_or(0).min(WIDTH_MAX);
-    let missing = width.saturating_sub(text.chars().count());
-    let fill = |count: usize| String::from(fill.unwrap_or(' ')).repeat(count);
-    // Where both sides cannot be equal, Python prefers the left one for odd widths.
-    let left = missing / 2 + (missing & width & 1);
-    Ok(Value::from(match method {
-        "ljust" => format!("{text}{}", fill(missing)),
-        "rjust" => format!("{}{text}", fill(missing)),
-        "center" => format!("{}{text}{}", fill(left), fill(missing - left)),
-        _ => {
-            let (sign, digits) = text.split_at(usize::from(text.starts_with(['+', '-'])));
-            format!("{sign}{}{digits}", "0".repeat(missing))
-        }
-    }))
-}
-
-fn swapped(c: char) -> String {
-    if c.is_uppercase() {
-        c.to_lowercase().collect()
-    } else {
-        c.to_uppercase().collect()
-    }
 }
 
 fn join(separator: &str, args: &[Value]) -> Result<Value, Error> {

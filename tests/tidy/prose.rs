@@ -10,8 +10,8 @@ use super::{Source, assert_none, root, sources};
 /// Sentences longer than this many words are counted.
 const SENTENCE_WORDS_MAX: usize = 25;
 /// The number of longer sentences in comments and in documents. These numbers only ever go down.
-const LONG_SENTENCES_IN_COMMENTS_MAX: usize = 400;
-const LONG_SENTENCES_IN_DOCUMENTS_MAX: usize = 400;
+const LONG_SENTENCES_IN_COMMENTS_MAX: usize = 6;
+const LONG_SENTENCES_IN_DOCUMENTS_MAX: usize = 35;
 /// A log message is a constant of at most so many words; values are fields.
 const LOG_MESSAGE_WORDS_MAX: usize = 8;
 

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::limits;
 
-/// A folder of snapshots.
+/// Path of a snapshot directory.
 #[derive(Debug, Clone)]
 pub(super) struct SnapshotDir(PathBuf);
 
@@ -30,9 +30,9 @@ pub(super) struct Found {
 /// The kinds of file names in the directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Name {
-    /// A snapshot.
+    /// Complete snapshot.
     Snapshot { id: SnapshotId, is_trunk: bool },
-    /// One that was being written.
+    /// Incomplete snapshot.
     Partial,
 }
 
@@ -81,7 +81,7 @@ impl SnapshotDir {
         self.0.join(format!("{id}{PARTIAL}"))
     }
 
-    /// Makes the folder if it is not there.
+    /// Creates the directory with mode 0700 if it does not exist.
     fn make(&self) -> io::Result<()> {
         let mut builder = DirBuilder::new();
         #[cfg(unix)]
@@ -114,7 +114,7 @@ impl SnapshotDir {
         Ok(found)
     }
 
-    /// A file to write a snapshot into, which [`Self::publish`] gives its name.
+    /// Creates a partial file, which [`Self::publish`] renames.
     pub(super) fn create(&self, id: SnapshotId) -> io::Result<File> {
         let mut options = OpenOptions::new();
         #[cfg(unix)]
@@ -155,7 +155,7 @@ impl SnapshotDir {
         }
     }
 
-    /// Free space of the folder's disk, where that can be found out.
+    /// Returns the free bytes of the disk; `None` if unknown.
     pub(super) fn free_bytes(&self) -> Option<u64> {
         #[cfg(target_os = "linux")]
         {
@@ -167,7 +167,7 @@ impl SnapshotDir {
     }
 }
 
-/// Removes a file; that it is not there is no error.
+/// Removes a file. A missing file is not an error.
 pub(super) fn remove(path: &Path) {
     if let Err(error) = fs::remove_file(path)
         && error.kind() != io::ErrorKind::NotFound
@@ -188,12 +188,12 @@ pub(super) struct Opened {
     pub(super) header: Header,
     /// Offset of the first chunk in the file.
     data_at: u64,
-    /// Of the header, then of each piece.
+    /// CRC32C of the header, then of each chunk.
     checksums: Vec<u32>,
 }
 
 impl Opened {
-    /// Reads what an open file says of itself.
+    /// Reads and checks the header and the checksums.
     pub(super) fn new(file: File) -> Result<Self, String> {
         let (header, data_at, checksums) = read_header(&file)?;
         Ok(Self {
@@ -233,8 +233,8 @@ impl Opened {
     }
 }
 
-/// Reads everything before the pieces of a file, and what that says. The lengths must fit together;
-/// the checksum of the header is checked.
+/// Returns the header, the offset of the first chunk, and the checksums. Verifies the lengths and
+/// the header checksum.
 fn read_header(file: &File) -> Result<(Header, u64, Vec<u32>), String> {
     let bytes_all = file.metadata().map_err(|error| failed(&error))?.len();
     let mut reader = io::BufReader::new(file);
@@ -268,7 +268,7 @@ fn read_header(file: &File) -> Result<(Header, u64, Vec<u32>), String> {
     }
 }
 
-/// Fills a buffer from a place in a file.
+/// Fills the buffer from the offset `at`.
 fn read_at(file: &File, buffer: &mut [u8], at: u64) -> Result<(), String> {
     #[cfg(unix)]
     let read = std::os::unix::fs::FileExt::read_exact_at(file, buffer, at);

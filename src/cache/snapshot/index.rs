@@ -15,11 +15,11 @@ use super::{
 };
 use crate::id::TokenId;
 
-/// One snapshot.
+/// Index entry of one snapshot.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) header: Header,
-    /// Size of its file.
+    /// File size.
     pub(super) bytes: u64,
     pub(super) last_use_ms: i64,
     /// Its response is deleted; only those that build on it are of use.
@@ -31,22 +31,22 @@ pub(super) struct Entry {
 /// A change to make to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
-    /// It goes.
+    /// Remove the file.
     Remove {
         /// Id of the snapshot.
         id: SnapshotId,
         /// True if it was a trunk.
         is_trunk: bool,
     },
-    /// It is a trunk from now on.
+    /// Rename the file to a trunk.
     MakeTrunk(SnapshotId),
 }
 
-/// All snapshots of a folder.
+/// All snapshots of a directory.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     entries: HashMap<SnapshotId, Entry>,
-    /// By how many tokens they hold with their bases.
+    /// Snapshots by the end of their token range.
     ends: HashMap<Namespace, BTreeMap<usize, Vec<SnapshotId>>>,
     bytes: u64,
 }
@@ -97,7 +97,7 @@ impl Index {
         })
     }
 
-    /// Takes in a snapshot whose base is [held](Self::hold).
+    /// Inserts a snapshot whose base was [held](Self::hold).
     pub(super) fn put(&mut self, entry: Entry) {
         let header = &entry.header;
         let ends = self.ends.entry(header.realm).or_default();
@@ -106,12 +106,12 @@ impl Index {
         self.entries.insert(header.id, entry);
     }
 
-    /// Number of snapshots and their bytes.
+    /// Returns the number of snapshots and their bytes.
     pub(super) fn size(&self) -> (usize, u64) {
         (self.entries.len(), self.bytes)
     }
 
-    /// Number of snapshots that are of none of these models.
+    /// Counts the snapshots of other models.
     pub(super) fn foreign(&self, models: &[[u8; 32]]) -> usize {
         let is_foreign = |entry: &&Entry| !models.contains(&entry.header.realm.model);
         self.entries.values().filter(is_foreign).count()
@@ -121,15 +121,15 @@ impl Index {
         self.entries.get(&id)
     }
 
-    /// The ids of those that are kept with their responses and are not trunks.
+    /// Returns the ids of snapshots with [`Retention::WithResponse`] that are not trunks.
     pub(super) fn of_responses(&self) -> Vec<SnapshotId> {
         let kept = |entry: &&Entry| entry.header.keep == Retention::WithResponse && !entry.is_trunk;
         let entries = self.entries.values().filter(kept);
         entries.map(|entry| entry.header.id).collect()
     }
 
-    /// The snapshot of the longest prefix of `tokens` that any of the realm is of; trunks only for
-    /// those that are to build on them.
+    /// Finds the snapshot with the longest prefix of `tokens`. `with_trunks` includes trunks, which
+    /// only new dependents may use.
     pub(super) fn longest(
         &self,
         realm: Namespace,
@@ -152,7 +152,7 @@ impl Index {
         longest
     }
 
-    /// A snapshot and all that it builds on, that of the first tokens first.
+    /// Returns a snapshot and all its bases, the first tokens first.
     pub(super) fn chain(&self, id: SnapshotId) -> Vec<&Entry> {
         let mut chain = Vec::new();
         let mut next = Some(id);
@@ -164,7 +164,7 @@ impl Index {
         chain
     }
 
-    /// Marks a snapshot and what it builds on as used.
+    /// Sets the last use of a snapshot and of all its bases.
     pub(super) fn touch(&mut self, id: SnapshotId, now_ms: i64) {
         let mut next = Some(id);
         while let Some(entry) = next.and_then(|id| self.entries.get_mut(&id)) {
@@ -173,7 +173,8 @@ impl Index {
         }
     }
 
-    /// Keeps a snapshot for one that will build on it; false if it has gone.
+    /// Adds a dependent, which protects the snapshot from removal. Returns false if the snapshot
+    /// does not exist.
     pub(super) fn hold(&mut self, id: SnapshotId) -> bool {
         let entry = self.entries.get_mut(&id);
         entry.map(|entry| entry.dependents += 1).is_some()
@@ -243,7 +244,7 @@ impl Index {
         changes
     }
 
-    /// The least recently used one that nothing builds on.
+    /// Returns the least recently used snapshot without dependents.
     fn oldest(&self) -> Option<(i64, SnapshotId)> {
         let ends = self.entries.values().filter(|entry| entry.dependents == 0);
         ends.map(|entry| (entry.last_use_ms, entry.header.id)).min()

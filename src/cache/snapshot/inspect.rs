@@ -10,18 +10,18 @@ use super::{
 /// The contents of a snapshot directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Inspection {
-    /// Snapshots that are whole, as far as was looked.
+    /// Valid snapshots; chunks are verified only with `deep`.
     pub whole: u64,
     /// Bytes of all files.
     pub bytes: u64,
-    /// Files that a server would pass over, with the reason.
+    /// Names of files that a server would ignore, with the reason.
     pub unusable: Vec<(String, String)>,
 }
 
-/// Looks through a folder; with `deep` at every byte, else at the beginnings of files.
+/// Checks all files of a directory: headers only, or with `deep` every byte.
 ///
 /// # Errors
-/// When the folder is there and cannot be read.
+/// An I/O error if the directory exists and cannot be read.
 pub fn inspect(path: &Path, deep: bool) -> io::Result<Inspection> {
     let mut inspection = Inspection::default();
     for found in SnapshotDir::new(path.to_owned()).scan()? {

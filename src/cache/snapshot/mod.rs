@@ -50,7 +50,7 @@ use restore::{job::RestoreJob, reader};
 use save::{job::Write, writer};
 use stats::Counters;
 
-/// Names a snapshot: the bits of the id of the response whose turn it ends with.
+/// Snapshot id: the bits of the id of the response whose turn the snapshot ends with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SnapshotId(pub u128);
 
@@ -63,9 +63,9 @@ impl fmt::Display for SnapshotId {
 /// The lifetime of a snapshot, if it is used and there is room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retention {
-    /// As long as its response.
+    /// Until the response is deleted.
     WithResponse,
-    /// Until this moment, in milliseconds since 1970.
+    /// Until this Unix time in milliseconds.
     UntilMs(i64),
 }
 
@@ -74,27 +74,27 @@ pub enum Retention {
 pub struct SnapshotOptions {
     /// The folder, made when there is something to put into it.
     pub folder: PathBuf,
-    /// Most bytes of all files.
+    /// Maximum bytes of all files.
     pub bytes_max: u64,
-    /// A snapshot that was not used for so long goes; `None` for never.
+    /// Maximum time since the last use; `None` for no limit.
     pub age_ms_max: Option<i64>,
-    /// Space that is left on the disk.
+    /// Disk space that snapshots leave free.
     pub free_bytes_min: u64,
     /// True if prompts go on from snapshots even where computing is estimated to be faster, as tests
     /// want it, whose models take no time.
     pub reads_always: bool,
-    /// Tells when snapshots were used.
+    /// Clock for the time of last use.
     pub clock: Arc<dyn Clock>,
 }
 
-/// The snapshots in a folder; clones are the same.
+/// Snapshot directory with its threads. Clones share both.
 #[derive(Clone)]
 pub struct Snapshots {
     handle: Handle,
     writer: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
 
-/// The snapshots of one model.
+/// Snapshots of one model.
 #[derive(Clone)]
 pub struct ModelSnapshots {
     handle: Handle,
@@ -118,7 +118,7 @@ struct Shared {
     /// not wait for the disk.
     disk: Mutex<()>,
     state: Mutex<State>,
-    /// Notified when the folder has been looked through.
+    /// Notified after the first scan.
     scanned: Condvar,
     counters: Counters,
     /// True if the last write failed, so that a full disk is logged once.
@@ -130,7 +130,7 @@ struct State {
     index: Index,
     /// True if the folder has been looked through.
     is_scanned: bool,
-    /// Those on their way to the disk, and whether they have become unwanted meanwhile.
+    /// Snapshots in the save queue. The value is true if the response was deleted meanwhile.
     pending: HashMap<SnapshotId, bool>,
 }
 
@@ -138,10 +138,10 @@ struct State {
 const SCAN_PATIENCE: Duration = Duration::from_secs(5);
 
 impl Snapshots {
-    /// Starts to look through the folder, on the thread that writes.
+    /// Starts the threads. The writer thread scans the directory first.
     ///
     /// # Errors
-    /// When a thread cannot be started.
+    /// A text if a thread cannot be started.
     pub fn open(options: SnapshotOptions) -> Result<Self, String> {
         let (writes, to_write) = writer::queue();
         let (reads, to_read) = reader::queue();
@@ -168,7 +168,8 @@ impl Snapshots {
         })
     }
 
-    /// Those of a model, which `files` tells from others by all that its weights depend on.
+    /// Returns the snapshots of a model. `files` is a digest of everything that its weights depend
+    /// on.
     #[must_use]
     pub fn of_model(&self, files: &[u8; 32], format: &KvFormat) -> ModelSnapshots {
         let mut hasher = Sha256::new();
@@ -201,8 +202,8 @@ impl Snapshots {
         });
     }
 
-    /// Removes what has outlived its time, and what belongs to responses of which `is_there` says that
-    /// they are not there. Touches the disk.
+    /// Removes expired snapshots, and snapshots of responses for which `is_there` is false. Does
+    /// disk I/O.
     pub fn sweep(&self, is_there: impl Fn(SnapshotId) -> bool) {
         let shared = &self.handle.shared;
         let ids = shared.scanned_state().index.of_responses();
@@ -230,7 +231,7 @@ impl Snapshots {
         }
     }
 
-    /// Writes what waits, and then no more. Waits for that.
+    /// Writes all queued snapshots, then stops the writer thread and waits for it.
     pub fn close(&self) {
         // A full queue has room again soon; the writer takes one after the other.
         let _ = self.handle.writes.send(Write::Stop);

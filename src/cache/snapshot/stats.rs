@@ -8,20 +8,20 @@ use std::{
 /// The reason why a requested snapshot was not saved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SkipReason {
-    /// More waited to be written than may.
+    /// The save queue was full.
     Queue,
-    /// The keys and values were no longer in memory.
+    /// The prefix cache no longer held the tokens.
     Memory,
-    /// It is larger than all may be together.
+    /// The snapshot exceeds the size limit of the directory.
     Size,
     /// The disk is nearly full.
     Space,
-    /// It could not be written.
+    /// Writing the file failed.
     Failed,
 }
 
 impl SkipReason {
-    /// Every reason there is.
+    /// All reasons.
     pub const ALL: [Self; 5] = [
         Self::Queue,
         Self::Memory,
@@ -30,7 +30,7 @@ impl SkipReason {
         Self::Failed,
     ];
 
-    /// As it stands in the metrics.
+    /// Returns the label value in metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -46,31 +46,31 @@ impl SkipReason {
 /// Snapshot counters since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SnapshotStats {
-    /// Files.
+    /// Files in the directory.
     pub files: u64,
-    /// Their bytes.
+    /// Bytes of the files.
     pub bytes: u64,
     /// Bytes of keys and values that wait to be written.
     pub waiting_bytes: u64,
     /// Snapshots written.
     pub written: u64,
-    /// Their bytes.
+    /// Bytes written.
     pub written_bytes: u64,
-    /// Time spent on that.
+    /// Time spent on writing.
     pub write_time: Duration,
-    /// Those that were wanted and not written, as in [`Dropped::ALL`].
+    /// Snapshots requested but not written, in the order of [`SkipReason::ALL`].
     pub skipped: [u64; SkipReason::ALL.len()],
-    /// Prefixes read.
+    /// Restored prefixes.
     pub reads: u64,
-    /// Tokens of them.
+    /// Tokens of restored prefixes.
     pub read_tokens: u64,
-    /// Their bytes.
+    /// Bytes read.
     pub read_bytes: u64,
-    /// Time spent on that.
+    /// Time spent on reading.
     pub read_time: Duration,
-    /// Files removed because of their age or to make room.
+    /// Files evicted because of their age or to make room.
     pub evicted: u64,
-    /// Files that could not be used.
+    /// Unusable files.
     pub unusable: u64,
 }
 
@@ -87,7 +87,7 @@ pub(super) struct Counters {
     read_nanos: AtomicU64,
     evicted: AtomicU64,
     unusable: AtomicU64,
-    /// Recent nanoseconds for each MiB read; 0 before the first.
+    /// Nanoseconds for each MiB; 0 before the first measurement.
     nanos_per_mib: AtomicU64,
 }
 
@@ -105,7 +105,7 @@ pub fn smoothed(before: u64, latest: u64) -> u64 {
 }
 
 impl Counters {
-    /// Takes room in the queue, if there is enough or nothing waits.
+    /// Reserves room in the save queue. An empty queue accepts any size.
     pub(super) fn enqueue(&self, bytes: u64, bytes_max: u64) -> bool {
         let took = self
             .waiting_bytes

@@ -35,7 +35,7 @@ fn format() -> KvFormat {
 const SCOPE: CacheScope = CacheScope(5);
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Keys and values that all tokens up to theirs decide.
+/// KV data that depends on all tokens up to and including its own.
 struct Made(Vec<u8>);
 
 fn made(tokens: &[TokenId]) -> Vec<u8> {
@@ -84,7 +84,7 @@ impl Shelf {
         Self::open(options(folder))
     }
 
-    /// Orders the snapshot of a turn.
+    /// Requests the snapshot of a turn.
     fn write(&self, id: u128, tokens: &[TokenId]) {
         self.keep(id, tokens, Retention::WithResponse);
     }
@@ -97,7 +97,7 @@ impl Shelf {
         }
     }
 
-    /// Waits until all that was ordered is on disk.
+    /// Waits until the save queue is empty.
     fn settle(&self) -> SnapshotStats {
         let begun = std::time::Instant::now();
         while self.all.stats().waiting_bytes > 0 {
@@ -151,7 +151,7 @@ fn trunk(id: u128) -> String {
     format!("{}.trunk.safetensors", SnapshotId(id))
 }
 
-/// Tokens that no other seed has.
+/// Returns tokens that no other seed produces.
 fn tokens(seed: u32, count: u32) -> Vec<TokenId> {
     (0..count).map(|n| seed * 1000 + n).collect()
 }

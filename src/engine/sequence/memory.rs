@@ -26,7 +26,8 @@ impl<K: KvCache> Sequence<K> {
         self.accepted
     }
 
-    /// Pins the longest prefix of the prompt that the cache has, and reports its length.
+    /// Pins the longest cached prefix, reports it in [`TokenEvent::Accepted`], and returns its
+    /// length.
     pub(in crate::engine) fn accept(&mut self, cache: &mut PrefixCache<K>) -> usize {
         self.share(cache);
         self.accepted = true;
@@ -62,7 +63,7 @@ impl<K: KvCache> Sequence<K> {
         }
     }
 
-    /// A memory of its first tokens, as many as it has at least.
+    /// Forks the first `tokens` tokens of the KV cache, which must hold that many.
     pub(in crate::engine) fn fork(&self, tokens: usize) -> Option<K> {
         self.kv.as_ref().map(|kv| kv.fork(tokens))
     }
@@ -91,7 +92,7 @@ impl<K: KvCache> Sequence<K> {
         }
     }
 
-    /// Gives its memory back; it can be read again.
+    /// Frees the KV cache; a later prefill recomputes it.
     pub(in crate::engine) fn preempt(&mut self) {
         self.kv = None;
         self.pin = None;
@@ -99,7 +100,7 @@ impl<K: KvCache> Sequence<K> {
         self.evicted = true;
     }
 
-    /// Leaves its memory to the cache.
+    /// Moves the KV cache into the prefix cache.
     pub(in crate::engine) fn retire(&mut self, cache: &mut PrefixCache<K>) {
         if !self.is_pinned()
             && let Some(kv) = self.kv.take()

@@ -20,16 +20,16 @@ use crate::{
     model::exec::{Executor, KvCache, KvFormat},
 };
 
-/// Jobs whose prompts' beginning is being read.
+/// Restore in progress.
 pub(super) struct Restore<K> {
-    /// At least one while anybody waits; those behind the first came while it was being read.
+    /// Jobs that wait for this restore. The first one started it; the others joined later.
     submissions: Vec<Submission>,
     scope: CacheScope,
-    /// The beginning.
+    /// Tokens of the prefix.
     tokens: Vec<TokenId>,
     /// The KV cache restored so far.
     kv: K,
-    /// While it shares with a memory in the cache.
+    /// Set while the KV cache can share pages with a cache entry.
     _lease: Option<Lease>,
     pieces: Receiver<KvChunk>,
 }
@@ -40,15 +40,15 @@ enum Progress {
     Waits,
     /// More is there, and more is to come.
     GoesOn,
-    /// There is all that there will be.
+    /// The last chunk was imported.
     Done,
 }
 
-/// Steps with fewer prompt tokens tell nothing of how long many take.
+/// Minimum prompt tokens of a step for a time measurement.
 const TIMED_TOKENS_MIN: usize = 32;
 
 impl<K> Restore<K> {
-    /// Reports how the jobs ended.
+    /// Reports the finish reason to all jobs.
     pub(super) fn finish(&mut self, finish: &FinishReason) {
         for submission in &mut self.submissions {
             submission.events.finish(finish.clone());
@@ -84,8 +84,8 @@ impl<E: Executor> Engine<E> {
         }
     }
 
-    /// Begins to read the beginning of a prompt from snapshots; gives the job back where that is not
-    /// worth it.
+    /// Starts to restore a prefix of the prompt. Returns the submission if prefill is faster or
+    /// there is no room.
     pub(in crate::engine) fn start_restore(
         &mut self,
         mut submission: Submission,
@@ -143,7 +143,7 @@ impl<E: Executor> Engine<E> {
         None
     }
 
-    /// Tokens that the prompts being read from snapshots have or will have in memory.
+    /// Returns the tokens of all restores in progress, imported or not.
     pub(super) fn restoring_tokens(&self) -> usize {
         self.restoring
             .iter()
@@ -204,7 +204,7 @@ impl<E: Executor> Engine<E> {
         }
     }
 
-    /// Remembers how long prompts take to read.
+    /// Updates the prefill time of a token.
     pub(super) fn time(&mut self, plan: &[Action], took: Duration) {
         let tokens = plan.iter().map(|decision| match *decision {
             Action::Run(tokens) if tokens > 1 => tokens,

@@ -66,7 +66,7 @@ async fn two_hundred_rounds_leave_nothing_behind() {
     for round in 0..200 {
         let submit = |n| engine.submit(job(n..n + 1 + (round * 7 + n) % 60));
         let mut streams: Vec<_> = (0..8).map(|n| submit(n).expect("a place")).collect();
-        // Some are dropped at once, some after a few events, some are read beside the others.
+        // Some streams are dropped at once, some after a few events, and some are read.
         for stream in streams.iter_mut().take(round as usize % 4) {
             for _ in 0..round % 5 {
                 stream.next().await.expect("an event");
@@ -142,7 +142,8 @@ async fn a_stalled_job_gives_its_memory_to_one_that_runs() {
     let stats = settle(&engine, |stats| stats.waiting == 1).await;
     assert_eq!(stats.preemptions, 1);
 
-    // One of seven events read is too little to read a prompt again for.
+    // One of seven events read leaves the channel more than half full, so the sequence stays
+    // preempted.
     next(&mut stalled).await.expect("an event");
     assert_eq!(
         read(engine.submit(job([7])).expect("a place")).await.0,
@@ -156,7 +157,7 @@ async fn a_stalled_job_gives_its_memory_to_one_that_runs() {
         rest += usize::from(matches!(event, TokenEvent::Token(_)));
     }
     assert_eq!(rest, 30);
-    // The prompt of 50 and the first six tokens of the answer were read again.
+    // The engine recomputed the prompt of 50 tokens and the first six generated tokens.
     assert_eq!(engine.stats().prefilled_tokens, 50 + 60 + 1 + 56);
 }
 

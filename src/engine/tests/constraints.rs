@@ -8,7 +8,7 @@ use std::{
 use super::*;
 use crate::sampling::{Constraint, ConstraintError, TokenBitmask, TokenMask};
 
-/// Allows some tokens, once the gate is open.
+/// Constraint that allows some tokens once its gate is open.
 #[derive(Debug)]
 struct Gated {
     gate: Gate,
@@ -54,7 +54,7 @@ impl Constraint for Gated {
     }
 }
 
-/// Refuses a token once it has been chosen, with this many tokens left or fewer.
+/// Constraint that rejects one sampled token while at most `within` tokens are left.
 #[derive(Debug)]
 struct Refusing {
     set: TokenBitmask,
@@ -120,7 +120,7 @@ async fn only_allowed_tokens_come() {
     gate.open();
     let (job, accepted) = gated(&gate, set([2, 4, END]));
     let stream = engine.submit(job).expect("a place");
-    // Where the model's own token is not allowed, the lowest of equals is.
+    // If the model's own token is masked, all others are equal and the lowest id wins.
     let expected = vec![4, 2, 2, 2];
     assert_eq!(
         read(stream).await,
@@ -165,7 +165,7 @@ async fn a_client_that_goes_while_it_waits_leaves_nothing() {
 
 #[tokio::test]
 async fn what_waits_is_read_again_when_its_memory_is_taken() {
-    // Room for one long sequence only.
+    // The KV budget holds only one long sequence.
     let options = EngineOptions {
         kv_bytes_max: 16 * 64,
         cache_bytes_max: 0,

@@ -140,7 +140,7 @@ async fn a_shutdown_cancels_what_outlasts_its_grace() {
         ..EngineOptions::default()
     };
     let engine = engine(options, executor);
-    // Unread, so the first two stall and the next two after them.
+    // No consumer reads, so the first two jobs stall, and then the next two.
     let streams: Vec<_> = (0..4)
         .map(|n| engine.submit(job([n])).expect("a place"))
         .collect();

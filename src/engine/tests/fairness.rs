@@ -68,7 +68,7 @@ async fn a_short_prompt_does_not_wait_for_a_long_one() {
     assert_eq!(read(short).await.0, [1; 3]);
     assert_eq!(read(long).await.0, [0; 3]);
     let steps = steps.lock().expect("no panic");
-    // The second step was planned before the short prompt came; it is read in the next two.
+    // The second step was planned before the short prompt came. The next two steps prefill it.
     assert_eq!(decoding(&steps, 99, 102), [5, 6, 7]);
 }
 
@@ -89,7 +89,8 @@ async fn a_short_chat_behind_eight_long_prompts_begins_with_the_next_step() {
         assert_eq!(read(answer).await.0, [100 * n; 3]);
     }
     let steps = steps.lock().expect("no panic");
-    // The second step was planned before it came; the third reads it, whole, beside a long one.
+    // The second step was planned before the short prompt came. The third step prefills it whole,
+    // beside a long one.
     assert_eq!(decoding(&steps, 40, 43), [4, 5, 6]);
     let read_in_third: usize = steps[2].slots.iter().map(|slot| slot.tokens).sum();
     assert_eq!(read_in_third, 512, "nor do the long ones stand still");

@@ -31,7 +31,7 @@ use crate::{cache::CacheScope, id::TokenId, sampling::SamplingParams};
 const VOCAB_SIZE: usize = 1000;
 const END: TokenId = 999;
 
-/// A model that answers with the prompt's tokens in reverse.
+/// Model that answers with the reversed prompt.
 fn echo() -> ScriptedExecutor {
     ScriptedExecutor::new(VOCAB_SIZE, END, |prompt| {
         prompt.iter().rev().copied().collect()
@@ -63,7 +63,7 @@ fn job(prompt: impl IntoIterator<Item = TokenId>) -> Job {
     }
 }
 
-/// The same unconstrained job again.
+/// Copies an unconstrained job.
 fn copy_of(job: &Job) -> Job {
     Job {
         prompt: job.prompt.clone(),
@@ -77,7 +77,7 @@ fn copy_of(job: &Job) -> Job {
     }
 }
 
-/// The next event; an engine that sleeps though it has work fails the test.
+/// Returns the next event. Fails if the engine parks although it has work.
 async fn next(stream: &mut TokenStream) -> Option<TokenEvent> {
     let patience = Duration::from_secs(60);
     tokio::time::timeout(patience, stream.next())
@@ -85,13 +85,14 @@ async fn next(stream: &mut TokenStream) -> Option<TokenEvent> {
         .expect("an event within a minute")
 }
 
-/// Reads to the end: the tokens and how the job ended. Checks the order of events.
+/// Reads the whole stream, checks the order of events, and returns the tokens and the finish
+/// reason.
 async fn read(mut stream: TokenStream) -> (Vec<TokenId>, FinishReason) {
     accepted(&mut stream).await;
     read_on(stream).await
 }
 
-/// Reads the first event: how many tokens of the prompt were cached.
+/// Reads the first event and returns the cached tokens.
 async fn accepted(stream: &mut TokenStream) -> usize {
     match next(stream).await {
         Some(TokenEvent::Accepted { cached_tokens, .. }) => cached_tokens,
@@ -99,7 +100,7 @@ async fn accepted(stream: &mut TokenStream) -> usize {
     }
 }
 
-/// Reads what follows the first event.
+/// Reads the events after the first one.
 async fn read_on(mut stream: TokenStream) -> (Vec<TokenId>, FinishReason) {
     let mut tokens = Vec::new();
     while let Some(event) = next(&mut stream).await {
@@ -130,7 +131,7 @@ fn is_idle(stats: &EngineStats) -> bool {
     stats.running == 0 && stats.waiting == 0 && stats.kv_bytes == 0
 }
 
-/// Holds a model at one step, before it runs, until something is sent or the sender is dropped.
+/// Blocks the model before one step until the test sends a message or drops the sender.
 fn held_at(executor: ScriptedExecutor, number: u64) -> (ScriptedExecutor, SyncSender<()>) {
     let (release, wait) = sync_channel(1);
     let held = executor.before_step(move |step| {
@@ -142,7 +143,7 @@ fn held_at(executor: ScriptedExecutor, number: u64) -> (ScriptedExecutor, SyncSe
     (held, release)
 }
 
-/// Records a model's steps.
+/// Records the steps of a model.
 fn recorded(executor: ScriptedExecutor) -> (ScriptedExecutor, Arc<Mutex<Vec<ScriptedStep>>>) {
     let steps = Arc::new(Mutex::new(Vec::new()));
     let record = Arc::clone(&steps);

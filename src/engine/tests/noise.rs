@@ -10,7 +10,7 @@ use crate::{
     },
 };
 
-/// Vocabulary of the model.
+/// Vocabulary size.
 pub(super) const VOCAB_SIZE: usize = 64;
 /// A prompt with this token gets logits that are not numbers.
 pub(super) const POISON: TokenId = 63;
@@ -153,7 +153,7 @@ impl Executor for NoiseExecutor {
     }
 }
 
-/// Logits from -4 to 4 out of a hash of all tokens; those that do harm are all but impossible.
+/// Returns logits from -4 to 4 from a hash of all tokens. The special tokens are nearly impossible.
 fn row(tokens: &[TokenId]) -> impl Iterator<Item = f32> {
     let poisoned = tokens.contains(&POISON);
     let hash = tokens
@@ -166,7 +166,7 @@ fn row(tokens: &[TokenId]) -> impl Iterator<Item = f32> {
     })
 }
 
-/// The finaliser of SplitMix64.
+/// SplitMix64 finaliser.
 fn mixed(value: u64) -> u64 {
     let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

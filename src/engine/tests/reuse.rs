@@ -9,7 +9,7 @@ use super::{
     *,
 };
 
-/// Submits a job; its stream and how much of its prompt was cached.
+/// Submits a job and returns its cached tokens and its stream.
 async fn submit(engine: &EngineHandle, job: Job) -> (usize, TokenStream) {
     let mut stream = engine.submit(job).expect("a place");
     (accepted(&mut stream).await, stream)
@@ -131,11 +131,11 @@ async fn a_step_that_fails_leaves_nothing_to_reuse() {
     let kv_caches = executor.live_caches();
     let engine = engine(EngineOptions::default(), executor);
     assert_eq!(submit_and_read(&engine, job(0..9)).await.0, 0);
-    // The fifth step is the first that extends what the first job left.
+    // The fifth step is the first that extends the first job's entry.
     let (cached, stream) = submit(&engine, job(0..20)).await;
     assert_eq!(cached, 9);
     assert!(matches!(read_on(stream).await.1, FinishReason::Failed(_)));
-    // Counted once the step is over.
+    // The engine updates the metrics after the step.
     settle(&engine, |stats| stats.steps == 5).await;
     assert_eq!(kv_caches.load(Ordering::SeqCst), 0);
     assert_eq!(submit_and_read(&engine, job(0..20)).await, (0, vec![0; 3]));
@@ -170,7 +170,7 @@ async fn running_jobs_come_before_cache_entries() {
         submit_and_read(&engine, job(first..first + 30)).await;
     }
     let stats = settle(&engine, is_idle).await;
-    // Each left 40 tokens; three are more than the budget.
+    // Each job left 40 tokens; three entries exceed the budget.
     assert_eq!((stats.cache.entries, stats.cache.evictions), (2, 1));
     let (cached, answer) = submit_and_read(&engine, job(300..385)).await;
     assert_eq!((cached, answer), (0, vec![300; 10]));
@@ -233,7 +233,7 @@ async fn a_prefix_gives_way_when_running_jobs_need_all_memory() {
     let mut waiting = engine.submit(job((0..20).chain([7]))).expect("a place");
     release.send(()).expect("a held engine");
     assert_eq!(accepted(&mut waiting).await, 20);
-    // Its 60 tokens leave too little beside the 50, nor do they stay beside the 51 that follow.
+    // The 60 tokens of the running job do not fit beside the 50 cached ones.
     assert_eq!(read(running).await.0, [100; 30]);
     assert_eq!(read_on(waiting).await.0, [0; 30]);
     let stats = settle(&engine, is_idle).await;
@@ -289,7 +289,7 @@ pub(super) async fn cold(job: Job) -> (Vec<TokenId>, FinishReason) {
     read(engine.submit(job).expect("a place")).await
 }
 
-/// Jobs and those who read their answers.
+/// Jobs with the tasks that read their output.
 pub(super) type Running = Vec<(Job, JoinHandle<(Vec<TokenId>, FinishReason)>)>;
 
 /// Waits for answers, which must be those that the jobs get alone and without a cache.

@@ -4,10 +4,10 @@ use proptest::prelude::*;
 
 use crate::engine::scheduler::{Action, SequenceView, StepLimits, plan};
 
-/// Events that a simulated reader's channel holds.
+/// Event channel capacity of a simulated consumer.
 const CHANNEL: usize = 8;
 
-/// A job of a simulated engine.
+/// Simulated job.
 #[derive(Debug, Clone)]
 struct Simulated {
     arrives_at: usize,
@@ -96,12 +96,12 @@ fn check_plan(
     Ok(())
 }
 
-/// Runs until all jobs have ended; returns the number of steps.
+/// Runs until all jobs have ended and returns the number of steps.
 fn simulate(limits: &StepLimits, jobs: &[Simulated]) -> Result<usize, TestCaseError> {
     let mut jobs = jobs.to_vec();
     jobs.sort_by_key(|job| job.arrives_at);
     let longest_wait = jobs.last().map_or(0, |job| job.arrives_at);
-    // The oldest advances by a token whenever its reader has room.
+    // The oldest job advances by a token whenever its consumer has room.
     let work: usize = jobs
         .iter()
         .map(|job| (job.prompt + job.answer) * (1 + job.answer) * 9)
@@ -140,7 +140,7 @@ fn simulated() -> impl Strategy<Value = Simulated> {
                 pace,
                 generated: 0,
                 unread: 1,
-                // Some prompts begin in the cache.
+                // Some prompts have a cached prefix.
                 cached: known.min(prompt - 1),
                 held: 0,
                 drafted,

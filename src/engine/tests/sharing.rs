@@ -6,7 +6,7 @@ use super::{
     *,
 };
 
-/// A model that answers every prompt with its last token, three times.
+/// Model that answers every prompt with its last token, three times.
 fn last() -> ScriptedExecutor {
     ScriptedExecutor::new(VOCAB_SIZE, END, |prompt| {
         vec![prompt.last().copied().unwrap_or(END); 3]
@@ -14,12 +14,12 @@ fn last() -> ScriptedExecutor {
     .context_length(8192)
 }
 
-/// A prompt that begins like all others and ends with its number.
+/// Prompt with a common prefix and a number at its end.
 fn prompt(shared: u32, number: u32) -> Job {
     job((0..shared).map(|token| token % 900).chain([900, number]))
 }
 
-/// Reads a job of [`last`]; how many tokens of its prompt were cached.
+/// Reads a job of [`last`] and returns its cached prompt tokens.
 async fn read_last(mut stream: TokenStream, number: u32) -> usize {
     let cached = accepted(&mut stream).await;
     let answer = (vec![number; 3], FinishReason::EosToken(END));
@@ -87,7 +87,7 @@ async fn when_the_one_that_reads_is_dropped_the_next_reads_on() {
     for (n, stream) in (2..).zip(others) {
         cached.push(read_last(stream, n).await);
     }
-    // The last token that they share is sooner read than waited for.
+    // The last token of the common prefix is computed sooner than awaited.
     assert_eq!(cached, [1500, 5000, 5000]);
     let stats = settle(&engine, is_idle).await;
     assert_eq!(stats.prefilled_tokens, 5002 + 2 + 2);

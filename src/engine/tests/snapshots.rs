@@ -39,7 +39,7 @@ impl Warm {
         }
     }
 
-    /// An engine with the usual bounds.
+    /// Engine with the default options.
     fn over(folder: &Path, executor: ScriptedExecutor) -> Self {
         Self::new(folder, engine(EngineOptions::default(), executor), 1 << 30)
     }
@@ -59,7 +59,7 @@ impl Warm {
         (cached, thawed, read_on(stream).await.0)
     }
 
-    /// Has the snapshot of a sequence that has ended written.
+    /// Saves the snapshot of a finished sequence.
     fn save(&self, id: u128, scope: CacheScope, tokens: Vec<TokenId>) {
         let announced = self
             .model
@@ -69,7 +69,7 @@ impl Warm {
         }
     }
 
-    /// Ends both in order.
+    /// Shuts down the engine, then the snapshots.
     async fn close(self) {
         self.engine.shutdown(Duration::from_secs(60)).await;
         self.all.close();
@@ -285,7 +285,7 @@ async fn restarts_never_change_an_answer() {
 async fn those_who_go_on_from_one_prefix_read_it_once() {
     let folder = tempfile::tempdir().expect("a folder");
     leave(folder.path(), (0..300).collect()).await;
-    // Jobs that come while one step is held are taken in together.
+    // Jobs submitted during a blocked step are admitted together.
     let (executor, release) = held_at(repeat(1), 1);
     let after = Warm::over(folder.path(), executor);
     let first = after.engine.submit(job(900..903)).expect("a place");
@@ -298,7 +298,7 @@ async fn those_who_go_on_from_one_prefix_read_it_once() {
         after.engine.submit(job).expect("a place")
     };
     let mut streams: Vec<TokenStream> = (0..20).map(submit).collect();
-    // The first of them goes away.
+    // The consumer of the first job goes away.
     drop(streams.remove(0));
     release.send(()).expect("a held engine");
     for mut stream in streams {

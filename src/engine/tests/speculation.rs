@@ -13,7 +13,7 @@ fn drafting() -> EngineOptions {
     }
 }
 
-/// A model that answers with the whole prompt.
+/// Model that answers with the whole prompt.
 fn copying() -> ScriptedExecutor {
     ScriptedExecutor::new(VOCAB_SIZE, END, <[TokenId]>::to_vec)
 }
@@ -40,7 +40,7 @@ async fn what_copies_its_prompt_takes_few_steps() {
         assert_eq!(stats.steps + stats.accepted_tokens, 201);
         steps.push(stats.steps);
     }
-    // Three tokens until there is something to go by, then eight a step.
+    // Three tokens without a draft, then up to eight tokens in a step.
     assert_eq!((steps[0], steps[1] < 35), (201, true), "{steps:?}");
 }
 
@@ -141,7 +141,7 @@ async fn history(seed: u64) -> EngineStats {
 async fn drafts_never_change_an_answer() {
     let mut sums = (0, 0, 0);
     let saw_all = |(right, wrong, evictions)| right > 500 && wrong > 500 && evictions > 0;
-    // On a busy machine one job may end before the next comes, and memory suffices.
+    // On a busy machine a job can end before the next one comes, and then no preemption happens.
     for seed in 0..200 {
         if seed >= 16 && saw_all(sums) {
             break;

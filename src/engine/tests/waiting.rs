@@ -29,13 +29,14 @@ async fn a_job_that_waits_too_long_ends_and_gives_its_place_back() {
         );
     }
     settle(&engine, |stats| stats.queue_timeouts == 2).await;
-    // What runs is not overdue, however long it runs.
+    // A running job never times out.
     assert_eq!(first.await.expect("no panic"), 200);
     let stats = settle(&engine, is_idle).await;
     assert_eq!(stats.prefilled_tokens, 1, "the others never ran");
 }
 
-/// Reads how a job ended that gave no token. Whether it was accepted depends on when it was looked at.
+/// Returns the finish reason of a job without tokens. `Accepted` is optional, because the timeout
+/// can come first.
 async fn refused(mut stream: TokenStream) -> FinishReason {
     loop {
         match next(&mut stream).await {

@@ -22,21 +22,21 @@ use crate::{
     model::exec::{KvElementType, KvLayout},
 };
 
-/// Counts changes of this format. Files of another one are passed over.
+/// Format version. Files of another version are ignored.
 const VERSION: &str = "1";
 
 /// The metadata of a snapshot file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) id: SnapshotId,
-    /// Holds the tokens before `tokens`.
+    /// Snapshot with the tokens before `tokens`.
     pub(crate) base: Option<SnapshotId>,
     pub(crate) realm: Namespace,
     /// The tokens of the sequence that the file holds.
     pub(crate) tokens: Range<usize>,
-    /// See [`Rolling`](super::hash::Rolling), of all tokens up to the last.
+    /// [`RollingHash`](super::hash::RollingHash) of all tokens before `tokens.end`.
     pub(crate) rolling: u64,
-    /// SHA-256 of the same.
+    /// SHA-256 of the same tokens.
     pub(crate) token_hash: [u8; 32],
     pub(crate) keep: Retention,
     pub(crate) layout: KvLayout,
@@ -71,12 +71,12 @@ impl Header {
         })
     }
 
-    /// Bytes of all pieces.
+    /// Returns the bytes of all chunks.
     pub(crate) fn data_bytes(&self) -> u64 {
         self.tokens.len() as u64 * self.layout.bytes_per_token() as u64
     }
 
-    /// Bytes of the checksums.
+    /// Returns the bytes of the checksums.
     pub(crate) fn checksum_bytes(&self) -> u64 {
         4 * (1 + self.pieces().count() as u64)
     }
@@ -137,8 +137,8 @@ impl Header {
         })
     }
 
-    /// The header that a file begins with: `bytes` are all before the pieces. It is one only if it is,
-    /// byte for byte, what [`Self::encode`] writes.
+    /// Decodes `bytes`, which are everything before the chunks. Accepts only exactly the bytes that
+    /// [`Self::encode`] writes.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, String> {
         let text = bytes.get(8..).ok_or("it is too short")?;
         let value: Value =
@@ -157,7 +157,7 @@ impl Header {
     }
 }
 
-/// The metadata of a file.
+/// Metadata fields of a file.
 struct Fields<'a>(&'a Value);
 
 impl<'a> Fields<'a> {
@@ -174,7 +174,7 @@ impl<'a> Fields<'a> {
             element: self.element()?,
         };
         let sizes = [layout.layers, layout.heads, layout.head_dim];
-        // So that no product of them overflows.
+        // These bounds prevent overflow in products.
         if tokens.is_empty()
             || tokens.end > TOKENS_MAX
             || sizes.iter().any(|&size| size == 0 || size > SIZE_MAX)
@@ -243,7 +243,7 @@ impl<'a> Fields<'a> {
 
 /// More layers, heads and elements of a head than any model has.
 const SIZE_MAX: usize = 1 << 12;
-/// More tokens than any context holds.
+/// Upper bound on the context length in tokens.
 const TOKENS_MAX: usize = 1 << 22;
 /// Fewer bytes than the description of a piece takes.
 const PIECE_TEXT_MIN: usize = 32;

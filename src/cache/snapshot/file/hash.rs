@@ -12,8 +12,8 @@ pub(crate) struct Namespace {
     pub(crate) scope: CacheScope,
 }
 
-/// A number that grows with tokens. Two prefixes may have the same, so it only finds candidates.
-/// It is kept in files, so it must never change.
+/// 64-bit rolling hash of a token prefix. Collisions are possible, so a match is only a candidate.
+/// Files store the value, so the function must never change.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RollingHash(u64);
 
@@ -38,7 +38,7 @@ impl RollingHash {
     }
 }
 
-/// SHA-256 over tokens.
+/// Returns the SHA-256 of the token ids in little-endian order.
 pub(crate) fn hash(tokens: &[TokenId]) -> [u8; 32] {
     let mut hasher = Sha256::new();
     for token in tokens {

@@ -10,11 +10,11 @@ use crate::{id::TokenId, model::exec::KvLayout};
 pub(crate) struct ChainLink {
     pub(crate) id: SnapshotId,
     pub(crate) is_trunk: bool,
-    /// One beyond its last token.
+    /// End of its token range.
     pub(crate) end: usize,
 }
 
-/// Keys and values of the next tokens, checked.
+/// Verified KV data of the next tokens.
 #[derive(Debug)]
 pub struct KvChunk {
     /// Number of tokens.
@@ -30,7 +30,7 @@ pub(crate) struct RestoreJob {
     pub(crate) parts: Vec<ChainLink>,
     /// All tokens of the prefix.
     pub(crate) tokens: Vec<TokenId>,
-    /// The first that is wanted.
+    /// First token to read.
     pub(crate) from: usize,
     pub(crate) pieces: SyncSender<KvChunk>,
     pub(crate) wake: Box<dyn Fn() + Send>,

@@ -43,7 +43,7 @@ impl RestorePlan {
         }
     }
 
-    /// Number of tokens.
+    /// Returns the number of tokens.
     #[must_use]
     pub fn len(&self) -> usize {
         self.parts.last().map_or(0, |part| part.end)

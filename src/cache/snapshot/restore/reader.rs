@@ -29,7 +29,7 @@ const THREADS: usize = 2;
 enum Stop {
     /// The receiver was dropped.
     Gone,
-    /// A file cannot be used, for this reason.
+    /// The file cannot be used, for this reason.
     Unusable(String),
 }
 

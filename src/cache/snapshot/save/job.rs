@@ -24,18 +24,18 @@ impl Drop for Pending {
 pub(crate) enum Write {
     /// To write a snapshot.
     Job(Box<SaveJob>),
-    /// To end.
+    /// End the thread.
     Stop,
 }
 
-/// A snapshot to write.
+/// Snapshot to write.
 pub(crate) struct SaveJob {
     pub(crate) pending: Pending,
     pub(crate) realm: Namespace,
     pub(crate) layout: KvLayout,
     pub(crate) keep: Retention,
     pub(crate) tokens: Vec<TokenId>,
-    /// The first token that `kv` has.
+    /// First token that `kv` holds.
     pub(crate) start: usize,
     pub(crate) kv: Box<dyn KvExport>,
     /// Bytes that the job takes in the queue.

@@ -26,7 +26,7 @@ pub struct SaveReservation {
 pub struct SaveRequest {
     reservation: SaveReservation,
     tokens: Vec<TokenId>,
-    /// The first token that no snapshot has.
+    /// First token that no snapshot holds.
     start: usize,
 }
 
@@ -73,7 +73,7 @@ impl SaveRequest {
         self.reservation.realm.scope
     }
 
-    /// All tokens, from the first on.
+    /// Returns all tokens of the sequence.
     #[must_use]
     pub fn tokens(&self) -> &[TokenId] {
         &self.tokens

@@ -35,7 +35,7 @@ pub(crate) fn start(shared: &Arc<Shared>, writes: Receiver<Write>) -> io::Result
     let shared = Arc::clone(shared);
     let thread = thread::Builder::new().name("snapshot-writer".to_owned());
     thread.spawn(move || {
-        // Where niceness belongs to the whole process it is left alone.
+        // Elsewhere the niceness applies to the whole process, so it stays unchanged.
         #[cfg(target_os = "linux")]
         if let Err(error) = rustix::process::nice(NICENESS) {
             tracing::warn!(%error, "snapshot writer: nice value not set");
@@ -50,7 +50,7 @@ pub(crate) fn start(shared: &Arc<Shared>, writes: Receiver<Write>) -> io::Result
     })
 }
 
-/// Finds out what is in the folder.
+/// Scans the directory and builds the index.
 fn scan(shared: &Shared) {
     let begun = Instant::now();
     let found = shared.folder.scan().unwrap_or_else(|error| {
@@ -97,7 +97,7 @@ fn entry(shared: &Shared, found: &Found) -> Option<Entry> {
     }
 }
 
-/// Writes one, or drops it.
+/// Writes or skips one snapshot.
 fn write(shared: &Shared, job: &SaveJob) {
     let begun = Instant::now();
     let Some(header) = plan(shared, job) else {
@@ -205,7 +205,8 @@ fn into_file(shared: &Shared, header: &Header, kv: &dyn KvExport) -> io::Result<
     Ok(file.metadata()?.len())
 }
 
-/// Makes a whole file known, unless its response was deleted meanwhile. Returns whether it did.
+/// Renames a complete file and adds it to the index, unless its response was deleted meanwhile.
+/// Returns true if it did.
 fn publish(shared: &Shared, header: Header, bytes: u64) -> bool {
     let (id, base) = (header.id, header.base);
     {

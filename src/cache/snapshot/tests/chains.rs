@@ -21,7 +21,7 @@ fn a_line_of_turns_comes_back_after_a_restart() {
         (after(&first, &[7]), 100),
         (after(&second, &[7]), 150),
         (after(&fork, &[7]), 140),
-        // The last token must be read.
+        // The model must run the last token.
         (second.clone(), 100),
         (after(&second[..149], &[7]), 100),
         (after(&first[..99], &[7]), 0),
@@ -311,7 +311,7 @@ fn reading_must_be_faster_than_computing() {
     counters.read(1, 4 << 20, Duration::from_secs(40));
     let each = |seconds: f64| Some(Duration::from_secs_f64(seconds / said.len() as f64));
     assert!(!pays(0, each(30.0)) && pays(0, each(50.0)));
-    // A disk that has become fast is noticed.
+    // The estimate follows a disk that becomes faster.
     for _ in 0..40 {
         counters.read(1, 4 << 20, Duration::from_millis(1));
     }

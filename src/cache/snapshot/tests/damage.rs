@@ -181,7 +181,7 @@ fn what_cannot_be_written_is_only_missing() {
     full.write(1, &tokens(1, 100));
     full.write(2, &tokens(2, 100));
     let stats = full.settle();
-    // Before the folder is there, nothing is known of its disk.
+    // The free space is unknown until the directory exists.
     assert_eq!(stats.written + stats.skipped[SkipReason::Space as usize], 2);
     assert!(stats.skipped[SkipReason::Space as usize] >= 1);
     use std::os::unix::fs::PermissionsExt as _;

@@ -17,7 +17,7 @@ use super::{
 
 #[derive(Debug, Clone)]
 enum Operation {
-    /// A turn that goes on from the longest prefix of what another has said.
+    /// A turn that continues a prefix of another turn.
     Write {
         from: usize,
         keep: usize,
@@ -49,7 +49,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// An index, its files, and what was said in each turn.
+/// Index, simulated files, and the tokens of each turn.
 #[derive(Default)]
 struct World {
     index: Index,
