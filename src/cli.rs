@@ -27,9 +27,6 @@ pub enum Command {
     Serve(Box<ServeArgs>),
     /// Answer one prompt on standard output, without HTTP.
     Generate(GenerateArgs),
-    /// Manage downloaded models.
-    #[command(subcommand)]
-    Models(ModelsCommand),
     /// Look into, check, save or restore a session log that no server has open.
     Sessions(SessionsArgs),
     /// Make and check keys.
@@ -356,19 +353,6 @@ pub struct GenerateArgs {
     /// Settings of logging.
     #[command(flatten)]
     pub logging: LogArgs,
-}
-
-/// `stemma models`.
-#[derive(Debug, Subcommand)]
-pub enum ModelsCommand {
-    /// Download models that have an alias, and print where they lie.
-    Fetch {
-        /// The aliases [default: smollm2].
-        aliases: Vec<String>,
-        /// Folder of downloaded models [default: the user's cache folder].
-        #[arg(long, env = "STEMMA_DOWNLOAD_DIR", value_name = "FOLDER")]
-        cache: Option<PathBuf>,
-    },
 }
 
 /// `stemma sessions`.

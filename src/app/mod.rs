@@ -7,7 +7,6 @@ mod key_ids;
 mod keys;
 mod load_model;
 mod model_options;
-mod models;
 mod retention_task;
 #[cfg(feature = "scripted")]
 mod scripted;
@@ -19,7 +18,7 @@ mod snapshots;
 use std::path::Path;
 
 use crate::{
-    cli::{Cli, Command, ModelsCommand},
+    cli::{Cli, Command},
     load::Sources,
 };
 
@@ -31,9 +30,6 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
     match cli.command {
         Command::Serve(args) => serve::run(&args),
         Command::Generate(args) => generate::run(&args),
-        Command::Models(ModelsCommand::Fetch { aliases, cache }) => {
-            models::fetch(&aliases, cache.as_deref())
-        }
         Command::Sessions(args) => sessions::run(args),
         Command::Keys(command) => keys::run(command),
     }
@@ -48,12 +44,12 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
         .context("cannot start the asynchronous runtime")
 }
 
-/// Returns the sources of models; `cache` overrides the download directory.
-fn sources(cache: Option<&Path>) -> Sources {
+/// Returns the sources of models; `downloads` overrides the download directory.
+fn sources(downloads: Option<&Path>) -> Sources {
     let sources = Sources::from_environment(|name| std::env::var(name).ok());
-    match cache {
-        Some(cache) => Sources {
-            cache: cache.to_owned(),
+    match downloads {
+        Some(downloads) => Sources {
+            downloads: downloads.to_owned(),
             ..sources
         },
         None => sources,

@@ -12,9 +12,9 @@ use hf_hub::{
         sync::{Api, ApiBuilder, ApiError},
     },
 };
-use indicatif::ProgressBar;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::{LoadError, progress::bytes_bar};
+use super::LoadError;
 
 const REVISION: &str = "main";
 
@@ -244,4 +244,16 @@ impl Progress for Bar {
     fn finish(&mut self) {
         self.0.finish_and_clear();
     }
+}
+
+/// Returns a progress bar in bytes, on standard error if that is a terminal.
+fn bytes_bar(message: &str, total_bytes: u64) -> ProgressBar {
+    const STYLE: &str = "{msg} [{bar:30}] {bytes}/{total_bytes} {bytes_per_sec} {eta}";
+    // The target hides itself where standard error is not a terminal.
+    let bar = ProgressBar::with_draw_target(Some(total_bytes), ProgressDrawTarget::stderr());
+    bar.set_style(
+        ProgressStyle::with_template(STYLE).unwrap_or_else(|_| ProgressStyle::default_bar()),
+    );
+    bar.set_message(message.to_owned());
+    bar
 }

@@ -15,7 +15,6 @@ mod json;
 mod mapped;
 pub mod mlx;
 mod parallel;
-mod progress;
 mod resolve;
 mod safetensors;
 mod tensor_type;

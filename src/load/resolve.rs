@@ -1,4 +1,4 @@
-//! The name of a model → where its files lie on this machine.
+//! Resolves the name of a model to its files on this machine.
 
 use std::path::{Path, PathBuf};
 
@@ -11,42 +11,32 @@ use super::{
 /// Places to search for models, and the download directory.
 #[derive(Debug, Clone)]
 pub struct Sources {
-    /// The cache folder of aliases.
-    pub cache: PathBuf,
+    /// The folder of the aliases' files.
+    pub downloads: PathBuf,
     /// Source of repositories.
     pub hub: Hub,
 }
 
 impl Sources {
-    /// The sources that environment variables name: `STEMMA_DOWNLOAD_DIR` (else `XDG_CACHE_HOME/stemma`,
-    /// else `~/.cache/stemma`) and those of the hub.
+    /// Returns the sources that environment variables name.
     #[must_use]
-    pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Self {
+    pub fn from_environment(variable: impl Fn(&str) -> Option<String> + Copy) -> Self {
         let variable = |name: &str| variable(name).filter(|value| !value.is_empty());
-        let cache = match (
-            variable("STEMMA_DOWNLOAD_DIR"),
-            variable("XDG_CACHE_HOME"),
-            variable("HOME"),
-        ) {
-            (Some(cache), _, _) => cache.into(),
-            (None, Some(caches), _) => Path::new(&caches).join("stemma"),
-            (None, None, home) => Path::new(&home.unwrap_or_default()).join(".cache/stemma"),
-        };
         Self {
-            cache,
+            downloads: alias::download_dir(variable),
             hub: Hub::from_environment(variable),
         }
     }
 }
 
-/// Finds a model by name: an alias, a folder or GGUF file on this machine, or a repository of the
-/// hub (`organisation/name`, or `organisation/name/FILE.gguf`), downloading what is not here yet.
+/// Finds a model by name: a downloaded alias, a folder or GGUF file on this machine, or a repository of
+/// the hub (`organisation/name`, or `organisation/name/FILE.gguf`), which is downloaded if missing.
 ///
 /// # Errors
-/// Says what the name could have been, or why the download failed.
+/// Lists the possible kinds of names, or says why the download failed.
 pub fn resolve(name: &str, sources: &Sources) -> Result<PathBuf, LoadError> {
     if let Some(alias) = alias::find(name) {
-        return alias::fetch(alias, &sources.cache);
+        return alias::cached(alias, &sources.downloads).ok_or_else(|| missing(name, sources));
     }
     let path = Path::new(name);
     if path.exists() {
@@ -58,6 +48,14 @@ pub fn resolve(name: &str, sources: &Sources) -> Result<PathBuf, LoadError> {
     }
 }
 
+fn missing(alias: &str, sources: &Sources) -> LoadError {
+    let folder = sources.downloads.display();
+    LoadError(format!(
+        "model `{alias}` is not in {folder}: run `cargo xtask models fetch {alias}`, or name a \
+         repository, a folder or a .gguf file"
+    ))
+}
+
 fn unknown(name: &str) -> LoadError {
     let aliases: Vec<&str> = ALIASES.iter().map(|alias| alias.name).collect();
     let aliases = aliases.join(", ");
@@ -65,4 +63,23 @@ fn unknown(name: &str) -> LoadError {
         "`{name}` is not a model: no such file or folder, not one of the aliases ({aliases}), and \
          not a repository like organisation/name"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_alias_that_is_cut_or_missing_is_refused_with_the_command_to_fetch_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let sources = Sources {
+            downloads: folder.path().to_owned(),
+            ..Sources::from_environment(|_| None)
+        };
+        let alias = &ALIASES[0];
+        let refused = || resolve(alias.name, &sources).unwrap_err().to_string();
+        assert!(refused().contains("cargo xtask models fetch smollm2"));
+        std::fs::write(folder.path().join(alias.file_name), "cut").unwrap();
+        assert!(refused().contains("cargo xtask models fetch smollm2"));
+    }
 }

@@ -18,7 +18,7 @@ const CALLER: &str = "qwen2.5-coder-0.5b";
 /// Starts the program; `None` if the model is not downloaded.
 #[expect(clippy::print_stdout, reason = "says why a test did nothing")]
 async fn serve(model: &str, sessions: &Path) -> Option<(Child, String)> {
-    let cache = Sources::from_environment(|name| env::var(name).ok()).cache;
+    let cache = Sources::from_environment(|name| env::var(name).ok()).downloads;
     if alias::find(model)
         .and_then(|alias| alias::cached(alias, &cache))
         .is_none()

@@ -11,7 +11,7 @@ use stemma::{
 /// Opens the file of an alias, or says why it cannot.
 #[expect(clippy::print_stdout, reason = "says why a test did nothing")]
 fn open(name: &str) -> Option<ModelFiles> {
-    let cache = Sources::from_environment(|name| env::var(name).ok()).cache;
+    let cache = Sources::from_environment(|name| env::var(name).ok()).downloads;
     let alias = alias::find(name).expect("an alias");
     match alias::cached(alias, &cache) {
         Some(path) => Some(load::open(&path).expect("a whole file")),

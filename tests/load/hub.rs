@@ -59,7 +59,7 @@ fn sources(endpoint: &str, folder: &Path, token: Option<&str>) -> Sources {
         token: token.map(str::to_owned),
     };
     Sources {
-        cache: folder.join("aliases"),
+        downloads: folder.join("aliases"),
         hub,
     }
 }
@@ -178,11 +178,11 @@ fn the_environment_names_caches_and_the_hub() {
     ]);
     let sources =
         Sources::from_environment(|name| variables.get(name).map(|value| (*value).to_owned()));
-    assert_eq!(sources.cache, Path::new("/caches/stemma"));
+    assert_eq!(sources.downloads, Path::new("/caches/stemma"));
     assert_eq!(sources.hub.endpoint.as_deref(), Some("http://127.0.0.1:9"));
     assert_eq!(sources.hub.cache, Path::new("/hf/hub"));
     assert_eq!(sources.hub.token.as_deref(), Some("t"));
     let sources =
         Sources::from_environment(|name| (name == "STEMMA_DOWNLOAD_DIR").then(|| "/c".into()));
-    assert_eq!(sources.cache, Path::new("/c"));
+    assert_eq!(sources.downloads, Path::new("/c"));
 }

@@ -47,7 +47,7 @@ fn golden(name: &str) -> Golden {
 /// The files of an alias, if they are in the cache folder.
 #[expect(clippy::print_stdout, reason = "says why a test did nothing")]
 pub(crate) fn cached(name: &str) -> Option<(ModelFiles, DecoderSpec)> {
-    let cache = Sources::from_environment(|name| env::var(name).ok()).cache;
+    let cache = Sources::from_environment(|name| env::var(name).ok()).downloads;
     let Some(path) = alias::find(name).and_then(|alias| alias::cached(alias, &cache)) else {
         println!("skipped: {name} is not in {}", cache.display());
         return None;

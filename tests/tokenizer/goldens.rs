@@ -131,7 +131,7 @@ struct Real {
 /// The tokenizer of a model if it lies in the cache folder.
 #[expect(clippy::print_stderr, reason = "a skipped test says why")]
 fn cached(alias: &str) -> Option<Tokenizer> {
-    let cache = Sources::from_environment(|name| env::var(name).ok()).cache;
+    let cache = Sources::from_environment(|name| env::var(name).ok()).downloads;
     let alias = alias::find(alias).expect("an alias");
     let Some(path) = alias::cached(alias, &cache) else {
         eprintln!("skipped: {} is not in {}", alias.name, cache.display());

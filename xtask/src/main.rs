@@ -65,7 +65,8 @@ enum Command {
 enum ModelsCommand {
     /// Download models into the download folder and check them.
     Fetch {
-        /// Aliases, as listed by `stemma models` [default: those that `stemma models fetch` fetches].
+        /// Aliases.
+        #[arg(default_value = "smollm2")]
         aliases: Vec<OsString>,
     },
 }
@@ -86,7 +87,7 @@ fn run(command: Command) -> Result<()> {
         Command::Setup { mlx } => setup::run(&project, mlx),
         Command::Serve { args } => serve::run(&project, &args),
         Command::Test { args } => test::run(&project, &args),
-        Command::Models(ModelsCommand::Fetch { aliases }) => models::fetch(&project, &aliases),
+        Command::Models(ModelsCommand::Fetch { aliases }) => models::fetch(&aliases),
         Command::Bench(command) => bench::run(&project, &command),
         Command::WriteBindings {
             mlx_c,

@@ -9,16 +9,24 @@ use std::{
 
 use anyhow::{Result, anyhow};
 
-use crate::{project::Project, setup};
+use crate::{models, project::Project, setup};
 
-/// Sets up, builds in release mode, and replaces this process by `stemma serve` with `args`.
+/// The model without `--model`.
+const DEFAULT_MODEL: &str = "smollm2";
+
+/// Sets up, builds in release mode, downloads the aliases in `args`, and replaces this process by
+/// `stemma serve` with `args`.
 pub(crate) fn run(project: &Project, args: &[OsString]) -> Result<()> {
     setup::run(project, None)?;
     let program = project.release_build()?;
     let mut serve = Command::new(&program);
     serve.current_dir(project.root()).arg("serve");
     if !names_a_model(args) {
-        serve.args(["--model", "smollm2"]);
+        serve.args(["--model", DEFAULT_MODEL]);
+        models::path(DEFAULT_MODEL)?;
+    }
+    for alias in models::named_in(args) {
+        models::path(alias)?;
     }
     let error = serve.args(args).exec();
     Err(anyhow!(error).context(format!("cannot run {}", program.display())))

@@ -14,7 +14,7 @@ const MODELS: [&str; 3] = ["smollm2", "qwen2.5-coder-0.5b", "gemma3-270m"];
 /// `STEMMA_TEST_NODE_MODULES`, the templates in `STEMMA_TEST_TEMPLATES`.
 pub(crate) fn run(project: &Project, args: &[OsString]) -> Result<()> {
     setup::run(project, None)?;
-    models::fetch(project, &MODELS.map(OsString::from))?;
+    models::fetch(&MODELS.map(OsString::from))?;
     let templates = templates(project)?;
     let requirements = project.root().join("tests/clients/requirements.txt");
     let clients = Environment::new(project.state()?.join("clients"), requirements);

@@ -25,7 +25,7 @@ pub(super) fn scripted(sessions: &Path) -> Command {
 /// Returns the command that serves a real model. The error is the reason why that is impossible
 /// here.
 pub(super) fn real(sessions: &Path) -> Result<Command, String> {
-    let cache = Sources::from_environment(|name| std::env::var(name).ok()).cache;
+    let cache = Sources::from_environment(|name| std::env::var(name).ok()).downloads;
     match alias::find(REAL).and_then(|alias| alias::cached(alias, &cache)) {
         Some(_) => Ok(serve(sessions, &format!("m={REAL}"))),
         None => Err(format!("{REAL} is not in {}", cache.display())),

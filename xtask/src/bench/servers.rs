@@ -14,7 +14,7 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
 use super::{baselines, server::Server};
-use crate::{folder, process, project::Project, setup};
+use crate::{folder, models, process, project::Project, setup};
 
 /// A server that is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -130,7 +130,7 @@ impl Servers {
         };
         Ok(Self {
             eos_tokens,
-            file: file_of(&stemma, &model)?,
+            file: file_of(&model)?,
             llama_cpp: llama_cpp.transpose()?,
             mlx_lm,
             work: work.join("servers"),
@@ -254,12 +254,11 @@ impl Servers {
 }
 
 /// Returns the path of a model's file: `model` itself if it is a path, or the download of an alias.
-fn file_of(stemma: &Path, model: &str) -> Result<PathBuf> {
+fn file_of(model: &str) -> Result<PathBuf> {
     if Path::new(model).exists() {
         return Ok(fs::canonicalize(model)?);
     }
-    let path = process::output(Command::new(stemma).args(["models", "fetch", model]))?;
-    Ok(PathBuf::from(path.trim()))
+    models::path(model)
 }
 
 /// Reads the EOS tokens of a folder in the Hugging Face layout.

