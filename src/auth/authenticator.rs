@@ -1,4 +1,4 @@
-//! From a secret that a client presents to the caller that it makes.
+//! Authentication: turns a secret into a caller.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
@@ -20,10 +20,10 @@ use super::{
 };
 use crate::{clock::Clock, lock::IgnorePoison as _};
 
-/// Wrong secrets that are remembered, so that repeating one costs the server nothing.
+/// Most wrong secrets that are cached, so that repeating one costs the server nothing.
 const WRONG_MAX: usize = 4096;
 
-/// Decides who comes in.
+/// Authenticates callers.
 pub struct Authenticator(Kind);
 
 enum Kind {
@@ -48,7 +48,7 @@ pub enum AuthError {
 }
 
 impl Authenticator {
-    /// Everybody comes in. `share_owned`: what was created under a policy is theirs too.
+    /// Accepts everyone. `share_owned`: responses that were created under a policy are shared too.
     pub fn open(share_owned: bool) -> Self {
         Self(Kind::Open(Caller::anyone(share_owned)))
     }
@@ -86,7 +86,7 @@ impl Authenticator {
         }
     }
 
-    /// The ids of the keys of the policy in force; none without one.
+    /// Returns the ids of the policy's keys; empty without a policy.
     pub fn key_ids(&self) -> Vec<KeyId> {
         match &self.0 {
             Kind::Policy(keeper) => keeper.rules().policy.keys.keys().cloned().collect(),
@@ -94,7 +94,7 @@ impl Authenticator {
         }
     }
 
-    /// True if everybody comes in.
+    /// True if everyone is accepted.
     pub fn is_open(&self) -> bool {
         matches!(self.0, Kind::Open(_))
     }
@@ -119,7 +119,7 @@ struct Keys {
 }
 
 impl Keys {
-    /// Takes as long for the right secret as for a wrong one.
+    /// Checks a secret in constant time.
     fn admit(&self, secret: &Secret) -> Result<Caller, AuthError> {
         let digest = secret.digest(&self.digest_key);
         let is_one = self
@@ -133,7 +133,7 @@ impl Keys {
     }
 }
 
-/// Guards a policy.
+/// Authenticates by a policy.
 struct Keeper {
     clock: Arc<dyn Clock>,
     checker: HashVerifier,
@@ -144,14 +144,14 @@ struct Keeper {
     known: Mutex<VerifiedSecrets>,
 }
 
-/// A policy and how far its bounds are used.
+/// A policy and the state of its rate limits.
 struct Rules {
     policy: Policy,
     allowances: BTreeMap<KeyId, Arc<KeyLimiter>>,
 }
 
 impl Rules {
-    /// Keys that were there before keep what they have used.
+    /// Keeps the rate limit state of keys that were in the policy before.
     fn of(policy: Policy, before: Option<&Self>) -> Self {
         let now = Instant::now();
         let allowance = |key: &ApiKey| {
@@ -182,7 +182,7 @@ impl Rules {
     }
 }
 
-/// Secrets that were compared before, by digest.
+/// Results of earlier checks, by digest of the secret.
 #[derive(Default)]
 struct VerifiedSecrets {
     right: HashMap<Digest, KeyHash>,
@@ -220,7 +220,7 @@ impl Keeper {
                 {
                     return valid(key, now).map(|()| rules.caller(key));
                 }
-                // The secret before a rotation whose time is over, or of a key that has gone.
+                // The secret before a rotation that has ended, or the secret of a removed key.
                 Some(_) => return Err(AuthError::Wrong),
                 None => {}
             }
@@ -231,7 +231,7 @@ impl Keeper {
             let group = key.map(|key| key.id.clone());
             let check = self.checker.check(group, digest, secret.clone(), hashes);
             let matching = check.await.map_err(|_| AuthError::Crowded)?;
-            // Another policy may have come in the meantime: then it decides.
+            // The policy may have changed in the meantime; the new one then decides.
             if Arc::ptr_eq(&rules, &self.rules()) {
                 self.remember(digest, matching.filter(|_| key.is_some()));
             }
@@ -258,8 +258,8 @@ impl Keeper {
     fn replace(&self, policy: Policy) {
         let mut rules = self.rules.write().ignore_poison();
         *rules = Arc::new(Rules::of(policy, Some(&rules)));
-        // What was wrong may be right now. What was right is compared with the policy each time;
-        // of what has gone from it nothing needs to be known.
+        // A wrong secret may be right under the new policy. A right one is compared with the policy
+        // each time, so entries of removed keys can go.
         let keys = rules.policy.keys.values();
         let hashes: HashSet<&KeyHash> = keys.flat_map(|key| key.hashes()).collect();
         let mut known = self.known();

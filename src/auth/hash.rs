@@ -22,7 +22,7 @@ const LANES_MAX: u32 = 16;
 const SALT_LEN_MIN: usize = 16;
 const OUTPUT_LEN_MIN: usize = 32;
 
-/// A hash that is strong enough, and not so strong that checking it would harm.
+/// A hash that is strong enough, and cheap enough to verify.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct KeyHash(String);
 
@@ -30,7 +30,7 @@ pub struct KeyHash(String);
 /// secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HashError {
-    /// It is something else.
+    /// The text is no hash.
     #[error("is not a hash in the PHC format, `$argon2id$v=19$m=…,t=…,p=…$salt$hash`")]
     Format,
     /// Another algorithm or version.
@@ -49,10 +49,10 @@ pub enum HashError {
 }
 
 impl KeyHash {
-    /// Checks a hash's form and parameters.
+    /// Checks a hash's format and parameters.
     ///
     /// # Errors
-    /// When it is not argon2id, weak, or beyond what a server should compute.
+    /// If it is not argon2id, is weak, or is too expensive for a server.
     pub fn parse(text: &str) -> Result<Self, HashError> {
         let hash = PasswordHash::new(text).map_err(|_| HashError::Format)?;
         if hash.algorithm.as_str() != "argon2id" || hash.version != Some(0x13) {
@@ -79,13 +79,13 @@ impl KeyHash {
     /// Hashes a secret with a new salt.
     ///
     /// # Errors
-    /// When the system has no random numbers.
+    /// If the system has no random numbers.
     pub fn of(secret: &Secret) -> Result<Self, argon2::password_hash::Error> {
         let hash: PasswordHash = Argon2::default().hash_password(secret.expose().as_bytes())?;
         Ok(Self(hash.to_string()))
     }
 
-    /// The hash of no secret that anybody knows, with the parameters of new ones.
+    /// Returns a hash of an unknown secret, with the parameters of new hashes.
     pub(super) fn decoy() -> Self {
         let digest = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
         Self(format!(
@@ -96,7 +96,7 @@ impl KeyHash {
 
     /// True if this is the hash of that secret. Takes as long as the parameters say.
     pub(super) fn matches(&self, secret: &Secret, workspace: &mut Workspace) -> bool {
-        // What was parsed once has all parts.
+        // A parsed hash has all parts.
         let Ok(hash) = PasswordHash::new(&self.0) else {
             return false;
         };
@@ -125,8 +125,7 @@ impl fmt::Debug for KeyHash {
     }
 }
 
-/// The memory that hashes are computed in, kept from one to the next: allocators hold on to more
-/// than one piece of this size.
+/// Memory for computing hashes, reused: allocators keep several pieces of this size otherwise.
 #[derive(Default)]
 pub(super) struct Workspace(Vec<Block>);
 

@@ -1,5 +1,5 @@
-//! The one thread that compares secrets with hashes: it costs much by intent, and must cost the
-//! running streams nothing.
+//! The thread that compares secrets with hashes. Argon2 is expensive by design, and must not delay
+//! running streams.
 
 use std::{
     collections::HashMap,
@@ -23,11 +23,11 @@ const WAITING_MAX: usize = 16;
 #[cfg(target_os = "linux")]
 const NICENESS: i32 = 19;
 
-/// A digest that tells secrets apart.
+/// A digest of a secret.
 pub(super) type Digest = [u8; 32];
 
-/// Compares secrets with hashes, one at a time. Keys take turns, and equal secrets that come at
-/// once are compared once.
+/// Compares secrets with hashes, one at a time. Keys take turns, and equal concurrent secrets are
+/// compared once.
 pub(super) struct HashVerifier(Arc<Shared>);
 
 struct Shared {
@@ -36,14 +36,14 @@ struct Shared {
 }
 
 struct State {
-    /// By the key that a secret names, if there is such a key.
+    /// Waiting checks, by the key that a secret names, if there is such a key.
     line: FairQueue<Option<KeyId>, Check>,
     /// Requests that wait for a secret's result.
     askers: HashMap<Digest, Vec<Reply>>,
     closed: bool,
 }
 
-/// Gets the hash that matches, if one does.
+/// Receives the hash that matches, if any.
 type Reply = oneshot::Sender<Option<KeyHash>>;
 
 struct Check {
@@ -52,7 +52,7 @@ struct Check {
     hashes: Vec<KeyHash>,
 }
 
-/// Too many secrets wait for this key.
+/// The error for a key with too many waiting secrets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Crowded;
 
@@ -73,7 +73,8 @@ impl HashVerifier {
         Ok(Self(shared))
     }
 
-    /// The one of `hashes` that a secret matches. `key` is whom it waits with.
+    /// Returns the one of `hashes` that a secret matches. `key` is the queue that the check waits
+    /// in.
     pub(super) async fn check(
         &self,
         key: Option<KeyId>,
@@ -122,13 +123,13 @@ impl Shared {
             let matching = check.hashes.iter().find(matches);
             let askers = self.state().askers.remove(&check.digest);
             for asker in askers.into_iter().flatten() {
-                // One that has gone needs no answer.
+                // The request may have been cancelled.
                 let _ = asker.send(matching.cloned());
             }
         }
     }
 
-    /// Waits for a secret that somebody still wants to have compared.
+    /// Waits for the next check that still has a waiting request.
     fn next(&self) -> Option<Check> {
         let mut state = self.state();
         loop {

@@ -1,6 +1,7 @@
-//! Keys: who may ask for what, and how a secret that a client presents becomes a caller.
+//! Authentication and rate limits: the key policy, secrets, and callers.
 //!
-//! Knows no HTTP and no session. A policy is data, its file a text; only the [`Gate`] does work.
+//! Knows no HTTP and no session. A policy is data, read from a text file; only the
+//! [`Authenticator`] does work.
 
 mod authenticator;
 mod caller;

@@ -1,4 +1,4 @@
-//! A key policy as data: which keys there are and what each may do.
+//! A key policy as data: the keys and their permissions.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -9,8 +9,8 @@ use super::{hash::KeyHash, rate_limit::KeyLimits, secret::KeyId};
 /// All keys, by id.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Policy {
-    /// True if all keys share one prefix cache, so that how soon an answer begins can tell one key
-    /// what another has sent.
+    /// True if all keys share one prefix cache. The time to the first token can then reveal to one
+    /// key what another has sent.
     pub share_prefix_cache: bool,
     /// The keys.
     pub keys: BTreeMap<KeyId, Arc<ApiKey>>,
@@ -23,9 +23,9 @@ pub struct ApiKey {
     pub id: KeyId,
     /// Display name.
     pub name: String,
-    /// Of its secret.
+    /// Hash of its secret.
     pub hash: KeyHash,
-    /// Of the secret before a rotation, which is accepted until then.
+    /// Hash of the secret before a rotation, and the end of its acceptance.
     pub previous: Option<(KeyHash, Timestamp)>,
     /// True if it may read, list and delete what other keys created.
     pub is_admin: bool,
@@ -33,20 +33,20 @@ pub struct ApiKey {
     pub models: Option<Arc<[String]>>,
     /// Rate limits.
     pub limits: KeyLimits,
-    /// From when on it is refused.
+    /// End of the key's validity.
     pub expires: Option<Timestamp>,
-    /// True if it is refused.
+    /// True if the key is disabled.
     pub is_disabled: bool,
 }
 
 impl ApiKey {
-    /// The hashes of its secrets, that before a rotation included.
+    /// Returns the hashes of its secrets, the one before a rotation included.
     pub fn hashes(&self) -> impl Iterator<Item = &KeyHash> {
         let previous = self.previous.iter().map(|(hash, _)| hash);
         std::iter::once(&self.hash).chain(previous)
     }
 
-    /// The hashes of the secrets that are accepted at a time.
+    /// Returns the hashes of the secrets that are accepted at `now`.
     pub fn hashes_at(&self, now: Timestamp) -> impl Iterator<Item = &KeyHash> {
         let is_over = self
             .previous

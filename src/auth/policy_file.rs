@@ -1,4 +1,4 @@
-//! The policy file: TOML → [`Policy`], or the line at fault.
+//! Parses the policy file, TOML, to a [`Policy`]; errors name the line.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -25,9 +25,9 @@ const NAME_LEN_MAX: usize = 256;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {reason}")]
 pub struct PolicyError {
-    /// Counted from 1.
+    /// Line number, counted from 1.
     pub line: usize,
-    /// Without anything that could be a secret.
+    /// Description without text that could be a secret.
     pub reason: String,
 }
 
@@ -59,10 +59,10 @@ struct Entry {
     disabled: bool,
 }
 
-/// Reads a policy.
+/// Parses a policy.
 ///
 /// # Errors
-/// Unknown fields, ids or hashes that occur twice, weak hashes, no key at all: with the line.
+/// Unknown fields, duplicate ids or hashes, weak hashes, or no key at all; with the line.
 pub fn parse(text: &str) -> Result<Policy, PolicyError> {
     let reader = Reader { text };
     let file: File = toml::from_str(text).map_err(|error| {
@@ -94,7 +94,7 @@ pub fn parse(text: &str) -> Result<Policy, PolicyError> {
     })
 }
 
-/// The first line of what the parser says, without texts that it quotes from the file.
+/// Returns the first line of the parser's message, without text from the file.
 fn redacted(message: &str) -> String {
     let line = message.lines().next().unwrap_or_default();
     let outside_quotes: Vec<&str> = line.split('"').step_by(2).collect();

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The bounds of one key; `None` is no bound.
+/// Rate limits of one key; `None` is unlimited.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KeyLimits {
     /// Requests that generate, a minute.
@@ -24,20 +24,20 @@ pub struct KeyLimits {
 /// The rest of one limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quota {
-    /// The bound, a minute.
+    /// The limit for a minute.
     pub limit: u32,
     /// Remaining requests or tokens.
     pub remaining: u32,
-    /// Until all of it is there again.
+    /// Time until the limit is full again.
     pub reset: Duration,
 }
 
 /// The rest of a key's limits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LimitStatus {
-    /// Of the requests.
+    /// Rest of the request limit.
     pub requests: Option<Quota>,
-    /// Of the tokens.
+    /// Rest of the token limit.
     pub tokens: Option<Quota>,
 }
 
@@ -52,7 +52,7 @@ pub enum LimitExceeded {
     Concurrent(u32),
 }
 
-/// The state of one key's bounds; outlives changes of the policy.
+/// Rate limit state of one key; it outlives changes of the policy.
 #[derive(Debug)]
 pub struct KeyLimiter(Mutex<State>);
 
@@ -75,14 +75,14 @@ struct Bucket {
 const MINUTE: f64 = 60.0;
 
 impl Bucket {
-    /// Lets time pass.
+    /// Refills the bucket for the time since the last call.
     fn settle(&mut self, limit: u32, now: Instant) {
         let seconds = now.saturating_duration_since(self.at).as_secs_f64();
         self.used = (self.used - seconds * f64::from(limit) / MINUTE).max(0.0);
         self.at = self.at.max(now);
     }
 
-    /// Until as much as `amount` is left.
+    /// Returns the time until `amount` is available; `None` if it is.
     fn wait_for(&self, limit: u32, amount: f64) -> Option<Duration> {
         let missing = self.used + amount - f64::from(limit);
         (missing > 0.0).then(|| Duration::from_secs_f64(missing * MINUTE / f64::from(limit)))
@@ -99,7 +99,7 @@ impl Bucket {
 }
 
 impl KeyLimiter {
-    /// Everything is left.
+    /// Starts with full limits.
     pub fn new(limits: KeyLimits, now: Instant) -> Self {
         let full = Bucket { used: 0.0, at: now };
         Self(Mutex::new(State {
@@ -110,17 +110,17 @@ impl KeyLimiter {
         }))
     }
 
-    /// Other bounds from now on; what was used stays used.
+    /// Changes the limits; used amounts stay used.
     pub fn set_limits(&self, limits: KeyLimits, now: Instant) {
         let mut state = self.state();
         state.settle(now);
         state.limits = limits;
     }
 
-    /// Takes one request from what is left, until the permit is dropped.
+    /// Takes one request, until the permit is dropped.
     ///
     /// # Errors
-    /// When one of the bounds is reached. Nothing is taken then.
+    /// If a limit is reached; nothing is taken then.
     pub fn admit(self: &Arc<Self>, now: Instant) -> Result<Permit, LimitExceeded> {
         let mut state = self.state();
         state.settle(now);
@@ -175,12 +175,12 @@ impl State {
     }
 }
 
-/// One request that was let in. Dropping it makes its place free.
+/// An admitted request. Dropping it frees its concurrency slot.
 #[derive(Debug)]
 pub struct Permit(Arc<KeyLimiter>);
 
 impl Permit {
-    /// Takes tokens from what is left, or beyond.
+    /// Takes tokens; may overdraw.
     pub fn charge(&self, tokens: u64, now: Instant) {
         let mut state = self.0.state();
         state.settle(now);

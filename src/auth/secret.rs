@@ -23,14 +23,14 @@ impl KeyId {
     /// Checks an id.
     ///
     /// # Errors
-    /// When it is empty, too long, or has other characters.
+    /// If it is empty, too long, or has other characters.
     pub fn new(text: &str) -> Result<Self, InvalidKeyId> {
         let is_fit = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_');
         let fits = !text.is_empty() && text.len() <= ID_LEN_MAX && text.bytes().all(is_fit);
         fits.then(|| Self(text.to_owned())).ok_or(InvalidKeyId)
     }
 
-    /// The id as text.
+    /// Returns the id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -52,12 +52,13 @@ pub struct InvalidKeyId;
 pub struct Secret(String);
 
 impl Secret {
-    /// Takes over a text.
+    /// Wraps a text.
     pub fn new(text: String) -> Self {
         Self(text)
     }
 
-    /// The secret in the value of an `Authorization` header: `Bearer`, in any case, and the secret.
+    /// Returns the secret in the value of an `Authorization` header: `Bearer`, in any case, and the
+    /// secret.
     pub fn of_authorization(value: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(value).ok()?;
         let (scheme, secret) = text.trim_ascii().split_once(' ')?;
@@ -65,7 +66,7 @@ impl Secret {
         is_bearer.then(|| Self::of_header(secret.as_bytes()))?
     }
 
-    /// The secret that a header's whole value is: visible ASCII characters.
+    /// Returns the secret in a header's whole value: visible ASCII characters.
     pub fn of_header(value: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(value.trim_ascii()).ok()?;
         let is_fit = (1..=LEN_MAX).contains(&text.len());
@@ -73,7 +74,7 @@ impl Secret {
         (is_fit && is_visible).then(|| Self(text.to_owned()))
     }
 
-    /// A new secret for a key, of the form `sk-stemma-<id>-<random>`.
+    /// Generates a new secret for a key: `sk-stemma-<id>-<random>`.
     pub fn generate(id: &KeyId) -> Self {
         let mut random: String = rand::rng()
             .sample_iter(Alphanumeric)
@@ -85,19 +86,20 @@ impl Secret {
         secret
     }
 
-    /// The id within the secret, if it has the form of one. It grants nothing.
+    /// Returns the id within the secret, if it has one. The id grants nothing.
     pub fn key_id(&self) -> Option<KeyId> {
         let (id, random) = self.0.strip_prefix(PREFIX)?.split_once('-')?;
         let is_random = !random.is_empty() && random.bytes().all(|b| b.is_ascii_alphanumeric());
         KeyId::new(id).ok().filter(|_| is_random)
     }
 
-    /// The secret itself.
+    /// Returns the secret's text.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// A digest under a key of the process, which tells secrets apart and gives none away.
+    /// Returns a keyed digest, which identifies the secret within this process and does not reveal
+    /// it.
     pub(super) fn digest(&self, key: &DigestKey) -> [u8; 32] {
         let digest = Sha256::new().chain_update(key.0).chain_update(&self.0);
         digest.finalize().into()

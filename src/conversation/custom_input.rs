@@ -1,12 +1,12 @@
-//! The input of a custom tool, read from the arguments of a call as they come.
+//! Decodes the input of a custom tool from the arguments of a call, incrementally.
 
 use super::tool::CUSTOM_INPUT;
 
-/// Length of an escape by number.
+/// Length of a `\u` escape.
 const UNIT_LEN: usize = "\\u0000".len();
 
-/// Reads arguments of the form `{"input": "…"}` and gives what the text in them says. Arguments of
-/// another form are the input themselves, since models often write it without the wrapper.
+/// Decodes arguments of the form `{"input": "…"}` to the text in them. Other arguments are the
+/// input themselves, because models often leave the wrapper out.
 #[derive(Debug, Clone, Default)]
 pub struct CustomInput {
     state: State,
@@ -16,9 +16,9 @@ pub struct CustomInput {
 enum State {
     /// The text so far may be the start of the wrapper.
     Opening(String),
-    /// Inside the text; what is held begins an escape.
+    /// Inside the text; the pending characters start an escape.
     Text(String),
-    /// Behind the text.
+    /// After the text.
     Closed,
     /// There is no wrapper.
     Bare,
@@ -31,7 +31,7 @@ impl Default for State {
 }
 
 impl CustomInput {
-    /// Takes more of the arguments; gives what they add to the input.
+    /// Adds arguments; returns what they add to the input.
     pub fn push(&mut self, arguments: &str) -> String {
         let mut input = String::new();
         for c in arguments.chars() {
@@ -55,7 +55,7 @@ impl CustomInput {
             }
             State::Text(held) if held.is_empty() && c == '"' => self.state = State::Closed,
             State::Text(held) if held.is_empty() && c != '\\' => input.push(c),
-            // Half a pair of escapes, and no other half behind it.
+            // Half a surrogate pair without its other half.
             State::Text(held) if held.len() == UNIT_LEN && c != '\\' => {
                 input.push(char::REPLACEMENT_CHARACTER);
                 held.clear();
@@ -81,11 +81,11 @@ impl CustomInput {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Opening {
-    /// It could still become `{"input": "`.
+    /// The text may still become `{"input": "`.
     Maybe,
-    /// It is.
+    /// The text is the wrapper.
     Whole,
-    /// It cannot be.
+    /// The text cannot become the wrapper.
     Bare,
 }
 
@@ -103,7 +103,7 @@ fn opening(text: &str) -> Opening {
     Opening::Whole
 }
 
-/// The character that a whole escape stands for. What is no escape of JSON becomes U+FFFD.
+/// Returns the character of a complete escape; U+FFFD if JSON does not define it.
 fn escape(held: &str) -> Option<char> {
     match held.as_bytes() {
         [] | [_] => return None,
@@ -132,7 +132,7 @@ mod tests {
 
     use super::*;
 
-    /// The input of arguments that come in these pieces.
+    /// Returns the input of arguments in these fragments.
     fn input(pieces: &[&str]) -> String {
         let mut reader = CustomInput::default();
         pieces.iter().map(|piece| reader.push(piece)).collect()
@@ -175,7 +175,7 @@ mod tests {
     }
 
     proptest! {
-        /// However the arguments are cut, the text inside comes out.
+        /// The input does not depend on how the arguments are cut.
         #[test]
         fn the_text_of_the_wrapper_comes_out(
             text in any::<String>(), cut in any::<prop::sample::Index>(), ascii in any::<bool>(),

@@ -1,13 +1,13 @@
-//! The entries of a conversation.
+//! Items of a conversation.
 
-/// One entry of a conversation, in the order in which it was said.
+/// An item of a conversation, in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Item {
-    /// Something said by a person, by the operator or by the model.
+    /// A message of the user, the operator or the model.
     Message(Message),
-    /// The model asks for a function to be run.
+    /// A call of a function by the model.
     FunctionCall(FunctionCall),
-    /// The model asks for a tool of the client's own kind to be run.
+    /// A call of a custom tool by the model.
     CustomCall(CustomCall),
     /// The output of a call.
     CallOutput(CallOutput),
@@ -26,7 +26,7 @@ pub enum Role {
     Assistant,
 }
 
-/// Something said.
+/// A message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Message {
     /// The author.
@@ -42,7 +42,7 @@ pub enum ContentPart {
     Text(String),
 }
 
-/// The model asks for a function to be run.
+/// A call of a function by the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FunctionCall {
     /// Links the call to its output.
@@ -55,7 +55,7 @@ pub struct FunctionCall {
     pub arguments: String,
 }
 
-/// The model asks for a tool of the client's own kind to be run.
+/// A call of a custom tool by the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CustomCall {
     /// Links the call to its output.

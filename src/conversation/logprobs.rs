@@ -1,11 +1,11 @@
 //! Log probabilities of an answer's tokens.
 
-/// A token of an answer and what else the model might have said.
+/// Log probabilities of a token of an answer, and of the top tokens at its position.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TokenLogprobs {
-    /// The token that was chosen.
+    /// The sampled token.
     pub chosen: TokenLogprob,
-    /// The likeliest tokens in its place, best first; as many as asked for.
+    /// The top tokens at its position, best first; as many as the request asks for.
     pub top: Vec<TokenLogprob>,
 }
 

@@ -1,4 +1,4 @@
-//! The domain: what a conversation consists of, independent of any API's JSON.
+//! The domain: conversations, independent of any API's JSON.
 
 pub mod custom_input;
 pub mod item;

@@ -5,7 +5,7 @@ use super::{ContentPart, CustomCall, FunctionCall, Item, Message, Reasoning, Rol
 /// One item of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutputItem {
-    /// Its name within the API.
+    /// Id for the API.
     pub id: String,
     /// The item's status.
     pub status: ItemStatus,
@@ -18,18 +18,18 @@ pub struct OutputItem {
 /// The kinds of output items.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Output {
-    /// Something said to the user.
+    /// Message text.
     Message(String),
     /// The model's reasoning.
     Reasoning(String),
-    /// A function to be run.
+    /// A function call.
     FunctionCall(FunctionCall),
-    /// A tool of the client's own kind to be run.
+    /// A call of a custom tool.
     CustomCall(CustomCall),
 }
 
 impl Output {
-    /// True if the client is to run something.
+    /// True if the client has to run something.
     pub fn is_call(&self) -> bool {
         matches!(self, Self::FunctionCall(_) | Self::CustomCall(_))
     }
@@ -78,7 +78,7 @@ impl From<Output> for Item {
 pub enum ItemStatus {
     /// More may follow.
     InProgress,
-    /// It is whole.
+    /// The item is complete.
     Completed,
     /// It was cut.
     Incomplete,

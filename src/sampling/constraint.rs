@@ -8,10 +8,10 @@ use std::{
 use super::workspace::Workspace;
 use crate::id::TokenId;
 
-/// Decides which tokens of one sequence may follow those before.
+/// Computes the token masks of one sequence.
 ///
-/// Finding that out may take a while, and must not take it on the caller's thread: as with a future,
-/// who polls too early is woken when it is time.
+/// A mask may take a while and must not be computed on the caller's thread. As with a future, a
+/// caller that polls too early is woken when the mask is ready.
 pub trait Constraint: Send + Debug {
     /// Returns the token mask after the last [accepted](Self::poll_accept) token, or at the start.
     /// The sequence may have `left` more tokens, at least one.
@@ -24,22 +24,21 @@ pub trait Constraint: Send + Debug {
         context: &mut Context<'_>,
     ) -> Poll<Result<TokenMask<'_>, ConstraintError>>;
 
-    /// Takes the token that was chosen; it is one of those that are allowed with as many tokens left,
-    /// itself among them, and no end token.
+    /// Accepts a sampled token. It must be in the mask with as many tokens left, itself included,
+    /// and no EOS token.
     ///
-    /// `false` refuses it after all, because what must follow it has no room: it is not among those
-    /// allowed any more, and another is to be chosen. Who is woken begins with
-    /// [`poll_allowed`](Self::poll_allowed) again.
+    /// `false` rejects the token, because its shortest completion does not fit: the next mask
+    /// excludes it.
     fn poll_accept(&mut self, token: TokenId, left: usize, context: &mut Context<'_>)
     -> Poll<bool>;
 }
 
-/// Tokens that may come next.
+/// A token mask.
 #[derive(Debug, Clone, Copy)]
 pub enum TokenMask<'a> {
     /// Every token.
     All,
-    /// Those of a set, which is not empty.
+    /// The tokens of a set, which is not empty.
     Only(&'a TokenBitmask),
 }
 
@@ -55,13 +54,14 @@ pub struct TokenBitmask {
 }
 
 impl TokenBitmask {
-    /// The tokens whose bits are set, the lowest id in the lowest bit of the first word.
+    /// Builds the set of the tokens whose bits are set, the lowest id in the lowest bit of the
+    /// first word.
     #[must_use]
     pub fn of_words(words: Vec<u32>) -> Self {
         Self { words }
     }
 
-    /// All tokens below a number.
+    /// Builds the set of all tokens below `count`.
     #[must_use]
     pub fn all(count: usize) -> Self {
         let mut words = vec![u32::MAX; count.div_ceil(32)];
@@ -85,14 +85,14 @@ impl TokenBitmask {
         }
     }
 
-    /// Takes a token out.
+    /// Removes a token.
     pub fn remove(&mut self, token: TokenId) {
         if let Some(word) = self.words.get_mut(token as usize / 32) {
             *word &= !(1 << (token % 32));
         }
     }
 
-    /// A set as long as this one of these tokens, as far as they are in it.
+    /// Returns those of `tokens` that are in this set, as a set of the same length.
     #[must_use]
     pub fn only(&self, tokens: &[TokenId]) -> Self {
         let mut only = Self::of_words(vec![0; self.words.len()]);
@@ -101,7 +101,7 @@ impl TokenBitmask {
         only
     }
 
-    /// The tokens, ascending.
+    /// Iterates over the tokens, ascending.
     pub fn iter(&self) -> impl Iterator<Item = TokenId> {
         let ids = 0..TokenId::try_from(self.words.len() * 32).unwrap_or(TokenId::MAX);
         ids.filter(|&id| self.contains(id))
@@ -109,7 +109,7 @@ impl TokenBitmask {
 }
 
 impl Workspace {
-    /// Leaves no chance to tokens that are not allowed.
+    /// Masks the logits: tokens outside the mask get no probability.
     pub(super) fn allow(&mut self, allowed: TokenMask<'_>) {
         let TokenMask::Only(set) = allowed else {
             return;

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::id::TokenId;
 
-/// Softmax of one row of logits, kept as what it takes to compute a log probability.
+/// Softmax of one row of logits, reduced to what a log probability needs.
 #[derive(Debug)]
 pub(super) struct Distribution {
     max: f32,
@@ -17,7 +17,7 @@ impl Distribution {
     /// Reads a row of logits.
     ///
     /// # Errors
-    /// When a logit is NaN or `+∞`, or when no token has a probability above 0.
+    /// If a logit is NaN or `+∞`, or if no token has a probability above 0.
     pub(super) fn of(logits: &[f32]) -> Result<Self, SamplingError> {
         let max = largest(logits)?;
         let total = sum(logits, |logit| exp(logit - max));
@@ -27,14 +27,14 @@ impl Distribution {
         })
     }
 
-    /// Natural logarithm of the probability of a token with this logit.
+    /// Returns the natural logarithm of the probability of a token with this logit.
     pub(super) fn logprob(&self, logit: f32) -> f32 {
         let logprob = f64::from(logit) - f64::from(self.max) - self.log_total;
         logprob as f32
     }
 
-    /// The `count` likeliest tokens with their log probabilities, best first, of equals the lowest
-    /// id first; fewer where fewer have a probability above 0.
+    /// Returns the `count` most likely tokens with their log probabilities, best first, among
+    /// equals the lowest id first. Fewer if fewer have a probability above 0.
     pub(super) fn likeliest(&self, logits: &[f32], count: usize) -> Vec<(TokenId, f32)> {
         let mut best: Vec<(TokenId, f32)> = Vec::with_capacity(count);
         let mut bar = f32::NEG_INFINITY;

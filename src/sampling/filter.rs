@@ -91,8 +91,8 @@ impl Workspace {
     }
 }
 
-/// A weight below which no token passes top-p or min-p, so that few need be ranked: all tokens
-/// below a `size`-th of what top-p leaves out do not even make that up together.
+/// Returns a weight below which no token passes top-p or min-p, so that few tokens need ranking.
+/// All tokens below `1 / size` of the probability that top-p drops do not add up to it.
 fn least_weight(params: &SamplingParams, total: f64, size: usize) -> f32 {
     let left_out = (1.0 - f64::from(params.top_p)) * total;
     // Rounded down by more than sums are rounded, or the bound might drop what is just needed.
@@ -100,7 +100,7 @@ fn least_weight(params: &SamplingParams, total: f64, size: usize) -> f32 {
     params.min_p.min(1.0).max(beyond_top_p as f32)
 }
 
-/// Brings the best `count` candidates to the front, best first.
+/// Moves the best `count` candidates to the front, best first.
 fn rank(candidates: &mut [Candidate], count: usize) {
     let count = count.min(candidates.len());
     if count < candidates.len() {

@@ -15,7 +15,7 @@ pub struct SamplingParams {
     pub top_k: u32,
     /// Tokens below this fraction of the best one's probability are dropped; 0 keeps all.
     pub min_p: f32,
-    /// Divides positive and multiplies negative logits of tokens already seen; 1 changes nothing.
+    /// Divides positive and multiplies negative logits of tokens already seen; 1 is off.
     pub repetition_penalty: f32,
     /// Subtracted from the logits of tokens already generated.
     pub presence_penalty: f32,
@@ -23,7 +23,7 @@ pub struct SamplingParams {
     pub frequency_penalty: f32,
     /// Added to single tokens' logits.
     pub logit_bias: Arc<[(TokenId, f32)]>,
-    /// With a token's position, decides every random number.
+    /// Seed: decides every random number together with a token's position.
     pub seed: u64,
     /// Number of top log probabilities to report, at most 20; `None` reports no log probabilities.
     pub logprobs: Option<u8>,

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::{SamplingParams, workspace::Workspace};
 use crate::id::TokenId;
 
-/// Tokens seen so far. Empty as long as nothing is penalised.
+/// Tokens seen so far; empty if no penalty applies.
 #[derive(Debug)]
 pub(super) struct Penalties {
     /// Count of each token in the answer; 0 for tokens of the prompt only.
@@ -14,7 +14,7 @@ pub(super) struct Penalties {
 }
 
 impl Penalties {
-    /// The history of a sequence that has only its prompt.
+    /// Starts with the tokens of the prompt.
     pub(super) fn new(params: &SamplingParams, prompt: &[TokenId]) -> Self {
         let repetition = params.repetition_penalty != 1.0;
         let answer = params.presence_penalty != 0.0 || params.frequency_penalty != 0.0;
@@ -40,7 +40,7 @@ impl Penalties {
     }
 }
 
-/// The logit of a token that was seen, `count` times in the answer.
+/// Returns the penalised logit of a token that the answer has `count` times.
 ///
 /// The repetition penalty is that of Keskar et al., "CTRL", 2019, with negative logits multiplied;
 /// the other two are those of OpenAI's API.

@@ -10,7 +10,7 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// The random number in `[0, 1)` that chooses the token at `position` of a sequence.
+/// Returns the random number in `[0, 1)` for the token at `position` of a sequence.
 #[must_use]
 pub fn uniform(seed: u64, position: u64) -> f64 {
     let mut key = [0; 32];

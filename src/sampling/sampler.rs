@@ -1,4 +1,4 @@
-//! Chooses the tokens of one sequence.
+//! The sampler of one sequence.
 
 use super::{
     SamplingError, SamplingParams,
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::id::TokenId;
 
-/// A chosen token.
+/// A sampled token.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sampled {
     /// The token.
@@ -24,11 +24,12 @@ pub struct Sampled {
 pub struct Logprobs {
     /// Natural logarithm of its probability.
     pub chosen: f32,
-    /// The likeliest tokens with theirs, best first; as many as asked for.
+    /// The most likely tokens with their log probabilities, best first; as many as the job asked
+    /// for.
     pub top: Vec<(TokenId, f32)>,
 }
 
-/// Chooses the tokens of one sequence and remembers those it chose.
+/// Samples the tokens of one sequence and counts them for the penalties.
 #[derive(Debug)]
 pub struct Sampler {
     params: SamplingParams,
@@ -36,18 +37,17 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// A sampler for the answer to a prompt.
+    /// Builds the sampler for the answer to a prompt.
     #[must_use]
     pub fn new(params: SamplingParams, prompt: &[TokenId]) -> Self {
         let history = Penalties::new(&params, prompt);
         Self { params, history }
     }
 
-    /// Chooses the token at `position` of the sequence from the model's logits, one for each token
-    /// of the vocabulary.
+    /// Samples the token at `position` of the sequence from the model's logits, `[vocabulary]`.
     ///
     /// # Errors
-    /// When a logit is not a number or no token is possible.
+    /// If a logit is not a number, or if no token is possible.
     pub fn sample(
         &mut self,
         logits: &[f32],
@@ -59,11 +59,10 @@ impl Sampler {
         Ok(choice)
     }
 
-    /// The same among tokens that are allowed; the choice is to be [taken](Self::take), or another
-    /// one made in its place.
+    /// Samples from masked logits. Call [`Self::take`] to accept the token, or sample again.
     ///
     /// # Errors
-    /// As [`Sampler::choose`].
+    /// As [`Sampler::sample`].
     pub fn sample_masked(
         &self,
         allowed: TokenMask<'_>,
@@ -86,7 +85,7 @@ impl Sampler {
         })
     }
 
-    /// Remembers a token as chosen.
+    /// Accepts a token: counts it for the penalties.
     pub fn take(&mut self, id: TokenId) {
         self.history.push(id);
     }

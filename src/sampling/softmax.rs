@@ -9,7 +9,7 @@ use super::SamplingError;
 /// Independent accumulators of a sum or maximum.
 const LANES: usize = 16;
 
-/// Below, results of [`exp`] are 0: they could not be told from it in a sum that holds a 1.
+/// Below this exponent, [`exp`] returns 0: the result would not change a sum that contains a 1.
 const UNDERFLOW: f32 = -87.0;
 
 /// `e^x` for `x` from −∞ to 0, correct to about one unit in the last place; 0 below −87.
@@ -44,10 +44,10 @@ pub(super) fn exp(x: f32) -> f32 {
     if x > UNDERFLOW { scaled } else { 0.0 }
 }
 
-/// The largest of some logits, a finite number.
+/// Returns the largest logit, a finite number.
 ///
 /// # Errors
-/// When one is NaN or the largest is not finite.
+/// If a logit is NaN or the largest is not finite.
 pub(super) fn largest(logits: &[f32]) -> Result<f32, SamplingError> {
     let maxima = fold(
         logits,
@@ -63,7 +63,7 @@ pub(super) fn largest(logits: &[f32]) -> Result<f32, SamplingError> {
     }
 }
 
-/// Sum of some numbers made of the logits.
+/// Returns the sum of a function of the logits.
 pub(super) fn sum(logits: &[f32], number: impl Fn(f32) -> f32) -> f64 {
     fold(logits, 0.0, |sum, logit| sum + f64::from(number(logit)))
         .iter()

@@ -1,4 +1,4 @@
-//! Logits and weights of all tokens while one is chosen.
+//! Logits and weights of all tokens during sampling.
 
 use std::cmp::Ordering;
 
@@ -13,13 +13,13 @@ use crate::id::TokenId;
 pub(super) struct Candidate {
     /// The token.
     pub(super) id: TokenId,
-    /// Its weight; the likeliest token's is 1.
+    /// Its weight; that of the most likely token is 1.
     pub(super) weight: f32,
 }
 
 impl Candidate {
-    /// Better ones first, of equals the lowest id first. No two candidates are equal, so every
-    /// selection and sort by this order has one possible outcome.
+    /// Orders better ones first, among equals the lowest id first. No two candidates are equal, so
+    /// every selection and sort by this order has one possible result.
     pub(super) fn rank(&self, other: &Self) -> Ordering {
         other
             .weight
@@ -28,39 +28,40 @@ impl Candidate {
     }
 }
 
-/// Memory for choosing tokens, kept between calls so that nothing is allocated for each token. One
-/// serves all sequences of a thread.
+/// Memory for sampling, reused so that no token allocates. One workspace serves all sequences of a
+/// thread.
 #[derive(Debug, Default)]
 pub struct Workspace {
-    /// Of each token its logit, and after [`Workspace::exponentiate`] its weight: its probability
-    /// divided by the likeliest token's.
+    /// The logit of each token; after [`Workspace::exponentiate`] its weight, which is its
+    /// probability divided by that of the most likely token.
     pub(super) values: Vec<f32>,
     /// Candidates that passed the filters.
     pub(super) candidates: Vec<Candidate>,
 }
 
 impl Workspace {
-    /// Takes the model's logits.
+    /// Copies the model's logits.
     pub(super) fn fill(&mut self, logits: &[f32]) {
         self.values.clear();
         self.values.extend_from_slice(logits);
     }
 
-    /// Changes one token's logit. Ids beyond the vocabulary are passed over.
+    /// Changes one token's logit. Ignores ids beyond the vocabulary.
     pub(super) fn adjust(&mut self, id: TokenId, change: impl FnOnce(f32) -> f32) {
         if let Some(logit) = self.values.get_mut(id as usize) {
             *logit = change(*logit);
         }
     }
 
-    /// The token with the largest logit, of equals the lowest id.
+    /// Returns the token with the largest logit, among equals the lowest id.
     pub(super) fn best(&self) -> Result<TokenId, SamplingError> {
         let max = largest(&self.values)?;
         let best = (0..).zip(&self.values).find(|&(_, &logit)| logit == max);
         best.map(|(id, _)| id).ok_or(SamplingError::NothingPossible)
     }
 
-    /// Turns logits into weights at a temperature above 0; the likeliest gets 1. Returns the sum.
+    /// Turns logits into weights at a temperature above 0; the largest becomes 1. Returns their
+    /// sum.
     pub(super) fn exponentiate(&mut self, temperature: f32) -> Result<f64, SamplingError> {
         let max = largest(&self.values)?;
         for value in &mut self.values {
@@ -70,7 +71,7 @@ impl Workspace {
     }
 }
 
-/// The token at `target` of the weights laid end to end, each in place of its token.
+/// Returns the token at `target` of the cumulative weights.
 pub(super) fn draw(
     weights: impl Iterator<Item = (TokenId, f32)>,
     target: f64,
@@ -78,7 +79,7 @@ pub(super) fn draw(
     let mut passed = 0.0;
     let mut drawn = None;
     for (id, weight) in weights.filter(|&(_, weight)| weight > 0.0) {
-        // The last token stands in where rounding leaves the target at the very end.
+        // Rounding may leave the target at the very end: the last token is taken then.
         drawn = Some(id);
         passed += f64::from(weight);
         if passed > target {

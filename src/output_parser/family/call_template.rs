@@ -3,7 +3,7 @@
 /// The text around calls, so that a grammar can make a model write them: `opening`, then calls with
 /// `between` between them, then `closing`. A call is `before_name`, the name, `before_arguments`, the
 /// arguments, `after_arguments`. Arguments are a JSON object if there are no `tags` for them. Where one of
-/// the texts has [`Wrapper::ID`], the model makes up something that the regular expression `id` matches.
+/// the texts has [`CallTemplate::ID`], the model makes up something that the regular expression `id` matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the sentences above say it")]
 pub struct CallTemplate {

@@ -160,7 +160,7 @@ impl<'a, 'p, E: Element, P: Fn(usize) -> KvTile<'p, E>> Kernel for Attend<'a, P>
     }
 }
 
-/// As [`Attend`], over one segment only, which is joined with the others by [`Join`].
+/// As [`Attend`], over one segment only, which is joined with the others by [`MergeSplits`].
 pub(in crate::model::exec::cpu) struct AttendSplit<'a, P> {
     /// `out` is `[row][dim + STATE]`.
     pub(in crate::model::exec::cpu) whole: Attend<'a, P>,

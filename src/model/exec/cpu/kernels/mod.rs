@@ -1,7 +1,7 @@
 //! All intrinsics and all `unsafe` of this executor: vectors, what is computed with them, and
 //! threads.
 //!
-//! A kernel is a struct of its arguments and is run by [`Level::run`], with the instructions of the
+//! A kernel is a struct of its arguments and is run by [`SimdBackend::run`], with the instructions of the
 //! processor. It asserts that its arguments fit each other; layouts are drawn where they are
 //! declared.
 
