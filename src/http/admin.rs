@@ -1,4 +1,4 @@
-//! `/v1/admin`: what operators see of everybody's responses.
+//! `/v1/admin`: the responses of all owners, for operators.
 
 use axum::{Json, extract::State};
 use serde_json::json;
@@ -16,7 +16,8 @@ use crate::{
     wire::{ItemList, values::PageQuery},
 };
 
-/// `GET /v1/admin/responses`: the responses of the key `owner`, or of none; newest first.
+/// `GET /v1/admin/responses`: the responses of the key `owner`, or those without an owner; newest
+/// first.
 #[utoipa::path(
     get,
     path = "/v1/admin/responses",
@@ -52,7 +53,7 @@ pub(super) async fn responses(
     let after = after.transpose().map_err(|_| no_such_after())?;
     let limit = page.limit;
     let listed = stored_responses::read(&state, move |service| {
-        // One more tells whether there are more.
+        // One more entry shows if there are more.
         service.list(owner.as_deref(), after, limit + 1)
     });
     let mut summaries = match listed.await? {

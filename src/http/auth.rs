@@ -10,7 +10,7 @@ use axum::{
 use super::{AppState, error::ApiError};
 use crate::auth::{AuthError, Caller, Secret};
 
-/// Lets a request through with its caller, or answers why not.
+/// Authenticates a request and adds its caller, or answers with an error.
 pub(super) async fn authenticate(
     State(state): State<AppState>,
     mut request: Request,
@@ -25,7 +25,7 @@ pub(super) async fn authenticate(
     }
 }
 
-/// Answers callers that are no operators; to be asked after [`admit`].
+/// Rejects callers that are no operators. Runs after [`authenticate`].
 pub(super) async fn require_admin(request: Request, next: Next) -> Response {
     let caller = request.extensions().get::<Caller>();
     match caller.is_some_and(|caller| caller.is_admin) {
@@ -35,7 +35,7 @@ pub(super) async fn require_admin(request: Request, next: Next) -> Response {
 }
 
 async fn caller(state: &AppState, headers: &HeaderMap) -> Result<Caller, AuthError> {
-    // A server that is open to everybody does not look at what clients send along.
+    // An open server ignores the secrets that clients send.
     let secret = match presented(headers) {
         Err(_) if state.gate.is_open() => None,
         presented => presented?,
@@ -43,7 +43,7 @@ async fn caller(state: &AppState, headers: &HeaderMap) -> Result<Caller, AuthErr
     state.gate.authenticate(secret).await
 }
 
-/// The secret in the headers, if there is one.
+/// Returns the secret in the headers, if there is one.
 fn presented(headers: &HeaderMap) -> Result<Option<Secret>, AuthError> {
     let secret = |name, read: fn(&[u8]) -> Option<Secret>| {
         let mut values = headers.get_all(name).iter();

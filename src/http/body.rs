@@ -1,4 +1,4 @@
-//! Bodies that must be JSON.
+//! JSON request bodies.
 
 use std::{error::Error, io};
 
@@ -11,7 +11,7 @@ use http_body_util::LengthLimitError;
 
 use super::{AppState, error::ApiError};
 
-/// The whole body of a request that says that it is JSON. Whether it is, is not checked here.
+/// The whole body of a request with a JSON content type. Does not check that it is valid JSON.
 pub(super) struct JsonBody(pub(super) Bytes);
 
 impl FromRequest<AppState> for JsonBody {
@@ -46,7 +46,7 @@ fn refuse(error: &axum::Error, bytes_max: usize) -> ApiError {
         if current.is::<LengthLimitError>() {
             return ApiError::too_large(bytes_max);
         }
-        // The decoders' errors wrap those of the body they read from without being their source.
+        // The decoders' errors wrap those of the inner body without exposing them as their source.
         cause = match current.downcast_ref::<io::Error>() {
             Some(error) => error.get_ref().map(|inner| inner as _),
             None => current.source(),

@@ -16,7 +16,7 @@ use super::{AppState, error::ApiError};
 /// Longest time that a refused body is still read.
 const DRAIN_TIME: Duration = Duration::from_secs(5);
 
-/// Refuses bodies that say they are too large, or compressed in a way that is not known.
+/// Rejects bodies whose headers announce too many bytes or an unknown encoding.
 pub(super) async fn check(State(state): State<AppState>, request: Request, next: Next) -> Response {
     let bytes_max = state.options.max_body_bytes;
     if !says_known_encoding(request.headers()) {
@@ -49,8 +49,9 @@ fn says_more_than(headers: &HeaderMap, bytes_max: usize) -> bool {
     length.is_some_and(|length| length > bytes_max as u64)
 }
 
-/// Reads on for a while: many clients do not look for an answer before they have sent everything,
-/// and see a broken connection instead of the error. Those that wait for leave to send do look.
+/// Reads the body for a while: many clients look for an answer only after they have sent
+/// everything, and would see a broken connection instead of the error. Clients with `Expect:
+/// 100-continue` look first.
 async fn drain(request: Request, bytes_max: usize) {
     if request.headers().contains_key(header::EXPECT) {
         return;

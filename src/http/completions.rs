@@ -80,7 +80,7 @@ async fn answer(state: &AppState, caller: &Caller, body: Bytes) -> Result<Respon
 /// The layout that the client wants.
 struct Wanted {
     stream: bool,
-    /// To each prompt.
+    /// Choices for each prompt.
     answers: usize,
     echo: bool,
     include_usage: bool,

@@ -20,7 +20,7 @@ use crate::{
 /// `Retry-After` of a full server, where slots may be free at any time.
 const CROWDED_RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// An error object with its status.
+/// An error object and its status.
 #[derive(Debug)]
 pub(super) struct ApiError {
     status: StatusCode,
@@ -47,7 +47,7 @@ impl ApiError {
         }
     }
 
-    /// A turn that did not begin.
+    /// Converts the error of a turn that was not started.
     pub(super) fn of_create(error: CreateError, retry_after: Duration) -> Self {
         match error {
             CreateError::Refused(refusal) => refusal.into(),
@@ -68,7 +68,7 @@ impl ApiError {
         }
     }
 
-    /// A caller that does not come in.
+    /// Converts an authentication error.
     pub(super) fn denied(denied: AuthError) -> Self {
         let message = match denied {
             AuthError::Missing => {
@@ -91,7 +91,7 @@ impl ApiError {
         Self::new(StatusCode::UNAUTHORIZED, "invalid_api_key", message)
     }
 
-    /// The route is for operators.
+    /// The error for callers that are no operators.
     pub(super) fn admin_required() -> Self {
         Self::new(
             StatusCode::FORBIDDEN,
@@ -100,7 +100,7 @@ impl ApiError {
         )
     }
 
-    /// The request is for another host.
+    /// The error for a request to another host.
     pub(super) fn foreign_host() -> Self {
         Self::new(
             StatusCode::FORBIDDEN,
@@ -109,7 +109,7 @@ impl ApiError {
         )
     }
 
-    /// The request is from a page of another origin.
+    /// The error for a request from a page of another origin.
     pub(super) fn foreign_origin() -> Self {
         Self::new(
             StatusCode::FORBIDDEN,
@@ -118,7 +118,7 @@ impl ApiError {
         )
     }
 
-    /// A turn that failed before anything was sent.
+    /// Converts the failure of a turn that has sent nothing yet.
     pub(super) fn of_failure(failure: Failure) -> Self {
         let status = match failure {
             Failure::Server => StatusCode::INTERNAL_SERVER_ERROR,
@@ -132,7 +132,7 @@ impl ApiError {
         }
     }
 
-    /// The server is about to stop.
+    /// The error of a server that is shutting down.
     pub(super) fn shutting_down() -> Self {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -141,7 +141,7 @@ impl ApiError {
         )
     }
 
-    /// There is no such response: unknown, deleted or not stored.
+    /// The error for an unknown, deleted or unstored response.
     pub(super) fn no_response() -> Self {
         Self::new(
             StatusCode::NOT_FOUND,
@@ -150,7 +150,7 @@ impl ApiError {
         )
     }
 
-    /// The server's own fault, of which the log says more.
+    /// The error for internal faults; the log has the details.
     pub(super) fn internal() -> Self {
         Self::new(
             StatusCode::INTERNAL_SERVER_ERROR,
@@ -159,7 +159,7 @@ impl ApiError {
         )
     }
 
-    /// A model's engine has ended.
+    /// The error for a model whose engine has stopped.
     pub(super) fn engine_stopped(model: &str) -> Self {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -168,7 +168,7 @@ impl ApiError {
         )
     }
 
-    /// The body goes beyond the limit.
+    /// The error for a body beyond the limit.
     pub(super) fn too_large(bytes_max: usize) -> Self {
         Self::new(
             StatusCode::PAYLOAD_TOO_LARGE,
@@ -177,7 +177,7 @@ impl ApiError {
         )
     }
 
-    /// The body is not what its headers say.
+    /// The error for a body that does not match its headers.
     pub(super) fn unreadable_body(reason: &str) -> Self {
         Self::new(
             StatusCode::BAD_REQUEST,
@@ -186,7 +186,7 @@ impl ApiError {
         )
     }
 
-    /// The body is not JSON by its content type.
+    /// The error for a content type other than JSON.
     pub(super) fn unsupported_media_type() -> Self {
         Self::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -195,7 +195,7 @@ impl ApiError {
         )
     }
 
-    /// The body is compressed in a way that is not known.
+    /// The error for an unknown content encoding.
     pub(super) fn unsupported_encoding() -> Self {
         Self::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -204,7 +204,7 @@ impl ApiError {
         )
     }
 
-    /// The query holds escapes that are not text.
+    /// The error for a query with invalid escapes.
     pub(super) fn bad_query() -> Self {
         Self::new(
             StatusCode::BAD_REQUEST,
@@ -213,7 +213,7 @@ impl ApiError {
         )
     }
 
-    /// The path holds escapes that are not text.
+    /// The error for a path with invalid escapes.
     pub(super) fn bad_path() -> Self {
         Self::new(
             StatusCode::BAD_REQUEST,
@@ -303,13 +303,13 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// Answers for routes that there are not.
+/// Answers requests to unknown routes.
 pub(super) async fn unknown_route(method: Method, uri: Uri) -> ApiError {
     let message = format!("There is no route {method} {}.", uri.path());
     ApiError::new(StatusCode::NOT_FOUND, "not_found", message)
 }
 
-/// Answers for methods that a route does not have.
+/// Answers requests with a method that the route does not have.
 pub(super) async fn wrong_method(method: Method, uri: Uri) -> ApiError {
     let message = format!("The route {} does not take {method}.", uri.path());
     ApiError::new(
@@ -319,7 +319,7 @@ pub(super) async fn wrong_method(method: Method, uri: Uri) -> ApiError {
     )
 }
 
-/// Answers after a handler's panic, which stays in the log.
+/// Answers after a handler's panic; the panic's message stays in the log.
 #[expect(
     clippy::needless_pass_by_value,
     reason = "the layer hands over the box"

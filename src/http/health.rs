@@ -9,7 +9,7 @@ use super::{
 };
 use crate::wire::Health;
 
-/// `GET /health`: every model's engine runs.
+/// `GET /health`: 200 while every model's engine runs.
 #[utoipa::path(
     get,
     path = "/health",

@@ -1,4 +1,4 @@
-//! `/metrics`: what the server does and has done, in the OpenMetrics text format.
+//! `/metrics`: counters, gauges and histograms in the OpenMetrics text format.
 
 mod snapshots;
 
@@ -150,7 +150,7 @@ impl Histograms {
     }
 }
 
-/// A histogram as it is written.
+/// A histogram's sum, count and buckets.
 struct HistogramSample {
     sum: f64,
     count: u64,
@@ -170,7 +170,7 @@ impl HistogramSample {
     }
 }
 
-/// Name, help and value of what an engine counts.
+/// Name, help and value of an engine metric.
 type Metric<T> = (&'static str, &'static str, fn(&Stats) -> T);
 
 const GAUGES: [Metric<usize>; 5] = [

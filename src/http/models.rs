@@ -17,7 +17,7 @@ use crate::{
     wire::{Model, ModelList},
 };
 
-/// `GET /v1/models`: those that the key may use.
+/// `GET /v1/models`: the models that the key may use.
 #[utoipa::path(
     get,
     path = "/v1/models",
@@ -39,7 +39,7 @@ pub(super) async fn list(
     })
 }
 
-/// `GET /v1/models/{id}`; ids may hold slashes.
+/// `GET /v1/models/{id}`; ids may contain slashes.
 #[utoipa::path(
     get,
     path = "/v1/models/{id}",

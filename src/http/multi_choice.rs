@@ -1,5 +1,4 @@
-//! Requests that several answers may come to: their turns begin together, end together, and share a
-//! stream.
+//! Requests with several choices: their turns start together, end together, and share a stream.
 
 use std::{collections::VecDeque, convert::Infallible, time::Duration};
 
@@ -23,7 +22,7 @@ use crate::{
     wire::ErrorBody,
 };
 
-/// Turns that run.
+/// Running turns.
 pub(super) struct Started {
     pub(super) turns: Vec<RunningTurn>,
     /// Tokens of the first prompt that come from the prefix cache.
@@ -50,7 +49,8 @@ pub(super) async fn start<T: Send + 'static>(
     Ok((request, Started { turns, warm }))
 }
 
-/// The turns of several answers to one. With one seed for all they would be equal.
+/// Returns the turns of several choices. A seed is incremented for each, or all choices would be
+/// equal.
 pub(super) fn answers_to(turn: &Turn, answers: usize) -> impl Iterator<Item = Turn> {
     (0..answers as u64).map(move |number| {
         let mut turn = turn.clone();
@@ -60,7 +60,7 @@ pub(super) fn answers_to(turn: &Turn, answers: usize) -> impl Iterator<Item = Tu
     })
 }
 
-/// A refusal of the conversation, by the name that the API has for it.
+/// Renames the parameter of a request error to the API's own name.
 pub(super) fn about(error: CreateError, param: &str) -> CreateError {
     match error {
         CreateError::Refused(refusal) => refusal.renamed("input", param).into(),
@@ -68,7 +68,7 @@ pub(super) fn about(error: CreateError, param: &str) -> CreateError {
     }
 }
 
-/// The responses at their beginning.
+/// Returns the initial states of the responses.
 pub(super) fn records(turns: &[RunningTurn]) -> Vec<&ResponseState> {
     turns.iter().map(RunningTurn::record).collect()
 }
@@ -125,7 +125,7 @@ impl<C: ChunkEncoder> Frames<C> {
         }
     }
 
-    /// The next frame; `None` after the last.
+    /// Returns the next frame; `None` after the last.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if let Some(frame) = self.ready.pop_front() {
@@ -149,7 +149,7 @@ impl<C: ChunkEncoder> Frames<C> {
                 self.ready.extend(chunk.iter().map(frame));
             }
             TurnEvent::Ended(record) => match record.status {
-                // Whatever the others do, the client is told and will not listen on.
+                // One failed choice fails the request: the client gets the error and stops reading.
                 Status::Failed(failure) => {
                     let error = outbound::failure(failure);
                     self.ready.push_back(frame(&ErrorBody { error }));

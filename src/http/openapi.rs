@@ -15,7 +15,7 @@ use utoipa::{
 use super::{admin, chat, completions, health, metrics, models, responses, stored_responses};
 use crate::wire::{ErrorBody, EventBody};
 
-/// `GET /openapi.json`: the same for everybody, and open to everybody.
+/// `GET /openapi.json`, without authentication.
 #[utoipa::path(
     get,
     path = "/openapi.json",
@@ -87,7 +87,8 @@ impl Modify for Shared {
     }
 }
 
-/// An event may have the keys of several kinds, as one kind's are among another's.
+/// Allows an event to match several schemas, because the keys of one kind may be a subset of
+/// another's.
 fn admit_overlaps(components: &mut Components) {
     let name = EventBody::name();
     if let Some(RefOr::T(schema)) = components.schemas.get_mut(&*name)
@@ -100,7 +101,7 @@ fn admit_overlaps(components: &mut Components) {
     }
 }
 
-/// All that is answered instead of what was asked for: status, name, and when.
+/// All error responses: status, name, and cause.
 const ERRORS: [(u16, &str, &str); 10] = [
     (
         400,
@@ -170,7 +171,7 @@ pub(super) struct Open;
 /// Responses of operations that need a key.
 pub(super) struct Guarded;
 
-/// The same of operations that look at no body.
+/// Responses of operations that need a key and have no body.
 pub(super) struct Bodiless;
 
 /// Responses of operations with a path parameter or a body.

@@ -27,7 +27,7 @@ const EXPOSED: [HeaderName; 10] = [
     header::RETRY_AFTER,
 ];
 
-/// Pages of the origins that were named may call the server.
+/// Allows cross-origin calls from the configured origins.
 pub(super) fn cors(options: &HttpOptions) -> CorsLayer {
     let any = options.cors_origins.iter().any(|origin| origin == "*");
     let origins = match any {
@@ -45,8 +45,8 @@ pub(super) fn cors(options: &HttpOptions) -> CorsLayer {
         .max_age(std::time::Duration::from_secs(3600))
 }
 
-/// On loopback, refuses requests that a browser was led to make: for another host's name, which can
-/// be made to point here, or from a page that is not of this machine.
+/// On loopback, rejects requests that a web page made a browser send: those for another host name,
+/// which DNS can point to this machine, and those from pages of other origins.
 pub(super) async fn check(State(state): State<AppState>, request: Request, next: Next) -> Response {
     let Some(hosts) = &state.options.hosts else {
         return next.run(request).await;

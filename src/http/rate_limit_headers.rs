@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, HeaderValue};
 
 use crate::auth::{LimitStatus, Quota};
 
-/// Adds what is left of a key's bounds, where it has some.
+/// Adds the rest of a key's limits, if it has any.
 pub(super) fn add(headers: &mut HeaderMap, standing: &LimitStatus) {
     let names = [
         "x-ratelimit-limit-requests",
@@ -31,7 +31,7 @@ fn add_quota(headers: &mut HeaderMap, names: [&'static str; 3], quota: Option<Qu
     }
 }
 
-/// A duration as OpenAI writes it: `6m0s`, `1.5s`, `20ms`.
+/// Formats a duration as OpenAI does: `6m0s`, `1.5s`, `20ms`.
 fn text(duration: Duration) -> String {
     let millis = duration.as_millis();
     let (minutes, rest) = (millis / 60_000, millis % 60_000);

@@ -1,4 +1,4 @@
-//! The id by which an answer, its log lines and a user's report find each other.
+//! Request ids, which connect an answer, its log lines and a user's report.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::{clock::Entropy, id::RequestId, limits::REQUEST_ID_BYTES_MAX};
 
 const HEADER: &str = "x-request-id";
 
-/// Removes an id from the client that the log should not repeat.
+/// Removes a client's request id that is too long for the log or has other characters.
 pub(super) async fn drop_unfit(mut request: Request) -> Request {
     let fits = |value: &HeaderValue| {
         value.len() <= REQUEST_ID_BYTES_MAX
@@ -26,7 +26,7 @@ pub(super) async fn drop_unfit(mut request: Request) -> Request {
     request
 }
 
-/// Names requests that come without an id.
+/// Generates ids for requests without one.
 #[derive(Clone)]
 pub(super) struct NewRequestId(Arc<dyn Entropy>);
 
@@ -43,7 +43,7 @@ impl MakeRequestId for NewRequestId {
     }
 }
 
-/// The span that all log lines of a request lie in.
+/// Returns the span of all log lines of a request.
 pub(super) fn span<B>(request: &http::Request<B>) -> Span {
     let id = request.headers().get(HEADER);
     let id = id.and_then(|id| id.to_str().ok()).unwrap_or_default();

@@ -67,14 +67,14 @@ pub(super) async fn metered(
     answer
 }
 
-/// Takes one request from what the key may ask for.
+/// Takes one request from the key's rate limits.
 pub(super) fn permit(caller: &Caller) -> Result<Option<Arc<Permit>>, ApiError> {
     let allowance = caller.allowance.as_ref();
     let permit = allowance.map(|left| left.admit(Instant::now()));
     Ok(permit.transpose()?.map(Arc::new))
 }
 
-/// Adds how much of a prompt was in the prefix cache, and how it came from what it continues.
+/// Adds the headers for the cached tokens and the continuation state.
 pub(super) fn add_cache_headers(
     response: &mut Response,
     warm: u64,
@@ -111,7 +111,7 @@ async fn answer(state: &AppState, caller: &Caller, body: Bytes) -> Result<Respon
     Ok(response)
 }
 
-/// `POST /v1/responses/input_tokens`: how many tokens the prompt of that request has.
+/// `POST /v1/responses/input_tokens`: the number of tokens of the request's prompt.
 #[utoipa::path(
     post,
     path = "/v1/responses/input_tokens",
@@ -141,7 +141,7 @@ pub(super) async fn input_tokens(
     }))
 }
 
-/// Answers when the turn has ended.
+/// Waits for the end of the turn and answers with the response.
 async fn whole(turn: RunningTurn) -> Result<Response, ApiError> {
     let record = turn.finish().await;
     match record.status {
@@ -150,7 +150,7 @@ async fn whole(turn: RunningTurn) -> Result<Response, ApiError> {
     }
 }
 
-/// A request that can be answered.
+/// A request that is ready to run.
 struct Ready {
     prepared: Prepared,
     stream: bool,

@@ -1,4 +1,4 @@
-//! The route table, and what surrounds every route.
+//! The route table, and the middleware around every route.
 
 use axum::{
     Router, middleware,
@@ -18,8 +18,8 @@ use super::{
     origin_guard, request_id, responses, stored_responses,
 };
 
-/// The API, which is served both under `/v1` and without it, to those who may come in. Nothing of a
-/// body is read for others.
+/// Returns the API's routes, which are served both under `/v1` and without it. Authenticates before
+/// it reads a body.
 fn api(state: &AppState) -> Router<AppState> {
     let admin = Router::new()
         .route("/admin/responses", get(admin::responses))
@@ -64,7 +64,7 @@ fn metrics(state: &AppState) -> Router<AppState> {
         ))
 }
 
-/// The whole server.
+/// Builds the whole server.
 pub fn router(state: AppState) -> Router {
     let routes = Router::new()
         .route("/health", get(health::health))
@@ -81,7 +81,7 @@ pub fn router(state: AppState) -> Router {
     surround(routes, &state).with_state(state)
 }
 
-/// The last layer is the outermost: it sees a request first.
+/// Adds the middleware. The last layer is the outermost: it sees a request first.
 fn surround(routes: Router<AppState>, state: &AppState) -> Router<AppState> {
     let respond = DefaultOnResponse::new().level(Level::INFO);
     let new_id = request_id::NewRequestId::new(state.entropy.clone());

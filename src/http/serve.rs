@@ -1,4 +1,4 @@
-//! Serving until told to stop.
+//! Serves connections until the signal to stop.
 
 use std::{
     fmt::Debug,
@@ -18,7 +18,7 @@ use tokio::{
 
 use super::{AppState, Tls, router};
 
-/// Of the time to stop in, what is kept for telling clients the end.
+/// Part of the grace period that is left for sending terminal events.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Serves, over TLS if configured, until `signal`. Then the server accepts no connections and lets
@@ -47,7 +47,7 @@ pub async fn serve(
     }
 }
 
-/// A token is a small packet that must not wait for the next.
+/// Sets `TCP_NODELAY`: a token is a small packet that must not wait for the next.
 fn send_at_once(stream: &TcpStream) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY could not be set");
@@ -69,7 +69,7 @@ async fn serve_on<L: Listener<Addr: Debug>>(
     let server = axum::serve(listener, router(state)).with_graceful_shutdown(stop);
     let deadline = async move {
         if stopped.await.is_err() {
-            // The server has ended by itself, and is about to say how.
+            // The server has ended by itself and returns its error.
             return future::pending().await;
         }
         tracing::info!("shutting down");

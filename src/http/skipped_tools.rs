@@ -4,7 +4,8 @@ use axum::{http::HeaderValue, response::Response};
 
 use crate::limits;
 
-/// The header's value: the types, each once, as far as they fit. Nothing where nothing was left out.
+/// Returns the header's value: the types, each once, as far as they fit; `None` if no tool was left
+/// out.
 pub(super) fn header(types: &[String]) -> Option<HeaderValue> {
     let mut names: Vec<String> = Vec::new();
     let mut bytes = 0;
@@ -20,7 +21,7 @@ pub(super) fn header(types: &[String]) -> Option<HeaderValue> {
     }
     let value = match names.is_empty() {
         true if types.is_empty() => return None,
-        // None of them has a name that may stand in a header.
+        // No type has a name that is valid in a header.
         true => "?".to_owned(),
         false => names.join(","),
     };
@@ -36,7 +37,7 @@ pub(super) fn add(response: &mut Response, value: Option<HeaderValue>) {
     }
 }
 
-/// Characters of a token of HTTP.
+/// True for the characters of an HTTP token.
 fn is_token(c: char) -> bool {
     c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c)
 }

@@ -1,4 +1,4 @@
-//! Server-sent events: one write per frame, and signs of life in between.
+//! Server-sent events: one write per frame, and keep-alive comments.
 
 use std::{collections::VecDeque, convert::Infallible, time::Duration};
 
@@ -17,14 +17,14 @@ use crate::{
     wire::Event,
 };
 
-/// A line that clients pass over.
+/// A comment line, which clients ignore.
 pub(super) const COMMENT: &[u8] = b": still here\n\n";
 
 /// The headers of every stream.
 pub(super) const HEADERS: [(&str, &str); 3] = [
     ("content-type", "text/event-stream"),
     ("cache-control", "no-cache"),
-    // Tells nginx and its like not to collect what should arrive at once.
+    // Turns buffering off in nginx and similar proxies.
     ("x-accel-buffering", "no"),
 ];
 
@@ -40,7 +40,7 @@ pub(super) fn respond(turn: RunningTurn, options: &HttpOptions) -> Response {
 /// The frames of one stream.
 struct Frames {
     turn: RunningTurn,
-    /// Gone with the terminal event.
+    /// `None` after the terminal event.
     events: Option<EventEncoder>,
     ready: VecDeque<Bytes>,
     last_event: Instant,
@@ -61,7 +61,7 @@ impl Frames {
         }
     }
 
-    /// The next frame; `None` after the terminal event.
+    /// Returns the next frame; `None` after the terminal event.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if let Some(frame) = self.ready.pop_front() {
@@ -100,7 +100,7 @@ fn event_frame(event: &Event) -> Bytes {
     frame(Some(event.name), event)
 }
 
-/// One frame, named or not.
+/// Encodes one frame; `name` becomes its `event:` line.
 pub(super) fn frame(name: Option<&str>, data: &impl Serialize) -> Bytes {
     let mut bytes = Vec::new();
     if let Some(name) = name {
@@ -108,7 +108,7 @@ pub(super) fn frame(name: Option<&str>, data: &impl Serialize) -> Bytes {
     }
     bytes.extend_from_slice(b"data: ");
     if let Err(error) = serde_json::to_writer(&mut bytes, data) {
-        // Events are plain data; there is nothing in them that JSON cannot say.
+        // Events are plain data, which always encodes.
         tracing::error!(%error, name, "event encoding failed");
     }
     bytes.extend_from_slice(b"\n\n");

@@ -17,12 +17,12 @@ use crate::{
     translate::{chat::ReasoningAlias, inbound::UnsupportedTools},
 };
 
-/// Settings of the HTTP side.
+/// Options of the HTTP server.
 #[derive(Debug, Clone)]
 pub struct HttpOptions {
     /// Largest request body, after decompression.
     pub max_body_bytes: usize,
-    /// Names under which the server may be called beside those of its own machine; `None` for any.
+    /// Host names of the server besides those of its own machine; `None` for any.
     pub hosts: Option<Vec<String>>,
     /// Origins whose pages may call the server; `*` for all.
     pub cors_origins: Vec<String>,
@@ -74,13 +74,12 @@ pub struct AppState {
     pub(super) entropy: Arc<dyn Entropy>,
     pub(super) unknown_fields: Arc<UnknownFields>,
     pub(super) requests: RequestCounts,
-    /// Permits for work that takes a processor for as long as a long prompt needs.
+    /// Permits for CPU-bound work: validation, rendering and tokenisation.
     pub(super) preparing: Arc<Semaphore>,
 }
 
 impl AppState {
-    /// The state of a server of `service` for those whom `gate` lets in; `entropy` makes request
-    /// ids.
+    /// Builds the state. `gate` authenticates callers, `entropy` makes request ids.
     pub fn new(
         service: Arc<Service>,
         gate: Arc<Authenticator>,

@@ -1,4 +1,4 @@
-//! `/v1/responses/{id}`: responses that are stored.
+//! `/v1/responses/{id}`: stored responses.
 
 use axum::{
     Extension, Json,
@@ -27,7 +27,7 @@ use crate::{
 };
 
 type IdPath = Result<Path<String>, PathRejection>;
-/// A query, name by name.
+/// The pairs of a query.
 pub(super) type Pairs = Result<Query<Vec<(String, String)>>, QueryRejection>;
 
 /// `GET /v1/responses/{id}`.

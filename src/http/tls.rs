@@ -1,4 +1,4 @@
-//! TLS: certificates from files, which can be read again while connections stand.
+//! TLS certificates from files, which can be reloaded without closing connections.
 
 use std::{
     path::PathBuf,
@@ -41,7 +41,7 @@ pub struct Tls {
     acceptor: TlsAcceptor,
 }
 
-/// The certificate that new connections get.
+/// The certificate for new connections.
 #[derive(Debug)]
 struct Certificate(RwLock<Arc<CertifiedKey>>);
 
@@ -56,7 +56,7 @@ impl Tls {
     /// Reads a certificate and its key.
     ///
     /// # Errors
-    /// When one cannot be read, or they do not belong together.
+    /// If one cannot be read, or they do not match.
     pub fn open(files: TlsFiles) -> Result<Self, TlsError> {
         let provider = Arc::new(ring::default_provider());
         let read = Arc::new(read(&files, &provider)?);
@@ -75,7 +75,7 @@ impl Tls {
         })
     }
 
-    /// Reads the files again, for connections from now on; if they cannot be used nothing changes.
+    /// Reads the files again, for new connections. If they cannot be used, nothing changes.
     ///
     /// # Errors
     /// As [`Tls::open`].
@@ -86,7 +86,7 @@ impl Tls {
         Ok(())
     }
 
-    /// Makes handshakes with those that connect.
+    /// Wraps a listener: performs the handshakes concurrently.
     pub(super) fn listen(&self, listener: TcpListener) -> TlsListener<TcpListener, TlsAcceptor> {
         TlsListener::new(self.acceptor.clone(), listener)
     }

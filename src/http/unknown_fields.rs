@@ -7,12 +7,12 @@ use crate::{
     lock::IgnorePoison as _,
 };
 
-/// The unknown fields that the log has named.
+/// The unknown fields that were logged.
 #[derive(Debug, Default)]
 pub(super) struct UnknownFields(Mutex<HashSet<String>>);
 
 impl UnknownFields {
-    /// Names those in the log that it has not named yet.
+    /// Logs the fields that were not logged yet.
     pub(super) fn log(&self, fields: &[String]) {
         for field in fields {
             if let Some(field) = self.first_time(field) {
@@ -21,7 +21,7 @@ impl UnknownFields {
         }
     }
 
-    /// The name to log, if it is to be logged.
+    /// Returns the name to log; `None` if it was logged before.
     fn first_time(&self, field: &str) -> Option<String> {
         let name: String = field.chars().take(UNKNOWN_FIELD_CHARS_MAX).collect();
         let mut named = self.0.lock().ignore_poison();

@@ -131,8 +131,8 @@ impl Service {
         Ok(stored.body)
     }
 
-    /// The items of a stored response's own request, oldest first, as JSON texts. Reads from the
-    /// disk.
+    /// Returns the input items of a stored response's own request, oldest first, as JSON texts.
+    /// Reads from the disk.
     ///
     /// # Errors
     /// As [`Service::response`].
@@ -141,11 +141,11 @@ impl Service {
         self.log.input_items(&access, parent::session_of(id))
     }
 
-    /// Ends a turn that runs; returns the response when that is durable. `None` if the turn has ended
-    /// already.
+    /// Cancels a running turn; returns the response once it is durable. `None` if the turn has
+    /// ended already.
     ///
     /// # Errors
-    /// [`LogError::NotFound`] if the caller knows no such response; the log's own.
+    /// [`LogError::NotFound`] if the caller may see no such response; the log's own.
     pub async fn cancel(
         &self,
         caller: &Caller,
@@ -164,7 +164,7 @@ impl Service {
         }
     }
 
-    /// Deletes a stored response; returns when that is durable.
+    /// Deletes a stored response; returns once that is durable.
     ///
     /// # Errors
     /// As [`Service::response`].
@@ -176,8 +176,8 @@ impl Service {
         Ok(())
     }
 
-    /// A part of the visible responses of one owner, or of none: newest first, after the response
-    /// `after`. Reads from the disk.
+    /// Lists visible responses of one owner, or those without an owner: newest first, after the
+    /// response `after`. Reads from the disk.
     ///
     /// # Errors
     /// [`LogError::NotFound`] if there is no response `after`; the log's own.
@@ -190,7 +190,7 @@ impl Service {
         listing::list(&self.log, owner, after, limit)
     }
 
-    /// Takes no more turns, lets those that run go on for `grace`, and then ends them.
+    /// Accepts no more turns, lets running ones continue for `grace`, and then ends them.
     pub async fn shutdown(&self, grace: Duration) {
         let engines = self.models.iter().map(|model| model.engine.shutdown(grace));
         futures::future::join_all(engines).await;

@@ -1,4 +1,4 @@
-//! The models that are loaded, by the ids that requests call them.
+//! The loaded models by id.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::{
     translate::{Code, RequestError},
 };
 
-/// One loaded model, with all that a turn on it needs.
+/// A loaded model, with everything that a turn on it needs.
 pub struct ServedModel {
     /// Id of the model in requests.
     pub id: String,
@@ -25,25 +25,25 @@ pub struct ServedModel {
     pub created_at: Timestamp,
     /// Runs it.
     pub engine: EngineHandle,
-    /// Its prefixes on disk, if there are to be any.
+    /// The model's KV snapshots; `None` if snapshots are off.
     pub snapshots: Option<ModelSnapshots>,
-    /// Its tokenizer.
+    /// The model's tokenizer.
     pub tokenizer: Tokenizer,
-    /// Its chat template; base models have none.
+    /// The model's chat template; base models have none.
     pub template: Option<Arc<ChatTemplate>>,
     /// The model's call format and reasoning markers.
     pub parser_spec: ParserSpec,
-    /// True if a whole answer that is one call as JSON is read as that call, without any marker.
+    /// True if an answer that is one JSON call, without any marker, is parsed as a call.
     pub lenient_tool_calls: bool,
-    /// Arguments of the template where a request has none.
+    /// Template arguments for requests without their own.
     pub template_args: Map<String, Value>,
-    /// Sampling settings where a request has none.
+    /// Sampling defaults.
     pub defaults: SamplingDefaults,
-    /// Most tokens of an answer where a request names no number; `None` fills the context.
+    /// Default of the most tokens of an answer; `None` fills the context.
     pub max_output_tokens: Option<u64>,
-    /// Tokens that end an answer.
+    /// EOS tokens.
     pub end_tokens: Arc<[TokenId]>,
-    /// Makes what keeps answers to a form.
+    /// Compiles grammars for the model.
     pub grammars: GrammarCompiler,
     /// See [`longest_token_bytes`].
     pub longest_token_bytes: usize,
@@ -57,7 +57,7 @@ pub fn longest_token_bytes(tokenizer: &Tokenizer) -> usize {
     ids.map(bytes).max().unwrap_or(1).max(1)
 }
 
-/// The loaded models, in the order in which they were named.
+/// The loaded models, in the order of the command line.
 pub struct Models {
     models: Vec<Arc<ServedModel>>,
 }
@@ -80,7 +80,7 @@ impl Models {
         Ok(Self { models })
     }
 
-    /// The loaded models.
+    /// Iterates over the loaded models.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<ServedModel>> {
         self.models.iter()
     }
@@ -99,7 +99,7 @@ impl Models {
             })
     }
 
-    /// The model that a request means: the one of this id, or the only one.
+    /// Returns the model of a request: the one with this id, or the only one.
     pub(super) fn resolve(&self, id: Option<&str>) -> Result<&Arc<ServedModel>, RequestError> {
         match (id, self.models.as_slice()) {
             (Some(id), _) => self.get(id),

@@ -1,4 +1,4 @@
-//! The figures of prefixes on disk.
+//! Metrics of KV snapshots.
 
 use std::sync::atomic::AtomicU64;
 

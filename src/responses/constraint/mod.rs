@@ -1,4 +1,4 @@
-//! The form that an answer must have → what keeps the model to it.
+//! Output constraints: structured output and forced tool calls.
 
 pub(super) mod tool_calls;
 pub(super) mod tools;
@@ -13,7 +13,7 @@ use crate::{
     translate::{Code, RequestError},
 };
 
-/// Begins what a Harmony model says to the user, after all else.
+/// Opens the answer of a Harmony model, after reasoning and other channels.
 const HARMONY_ANSWER: &str = "<|channel|>final<|message|>";
 
 /// Builds a turn's output constraint; `None` if unconstrained.

@@ -1,4 +1,4 @@
-//! A turn → a job for the engine, and the beginning of its session.
+//! Prepares a turn: the engine's job, and the first events of its session.
 
 pub(super) mod parent;
 pub(super) mod parent_cache;
@@ -26,11 +26,11 @@ use crate::{
     translate::{Code, RequestError, log_codec},
 };
 
-/// A turn that is ready to begin.
+/// A turn that is ready to run.
 pub struct Prepared {
     pub(super) model: Arc<ServedModel>,
     pub(super) job: Job,
-    /// The response at its beginning.
+    /// The response at its start.
     pub(super) state: ResponseState,
     pub(super) session: SessionStart,
 }
@@ -41,7 +41,7 @@ pub(super) struct SessionStart {
     pub(super) input: InputAppended,
     /// The tokens of the whole prompt.
     pub(super) prompt: Vec<TokenId>,
-    /// As the template wrote it, if the turn that goes on from this one may need that again.
+    /// The rendered prompt, for the parent cache; `None` if the turn is not stored.
     pub(super) text: Option<Arc<str>>,
     /// Number of tokens that the session shares with its parent.
     pub(super) shared: usize,
@@ -51,7 +51,7 @@ pub(super) struct SessionStart {
 }
 
 impl Prepared {
-    /// Number of tokens of the prompt.
+    /// Returns the number of prompt tokens.
     pub fn input_tokens(&self) -> usize {
         self.job.prompt.len()
     }
@@ -185,7 +185,7 @@ fn beginning(
     }
 }
 
-/// Keys that do not share the cache have a part of it each.
+/// Returns the cache scope: keys that do not share the cache have one each.
 fn cache_scope(caller: &Caller) -> CacheScope {
     match &caller.owner {
         Some(owner) if !caller.shares_cache => CacheScope(digest(owner)),
@@ -193,7 +193,7 @@ fn cache_scope(caller: &Caller) -> CacheScope {
     }
 }
 
-/// The key that a client names its requests by; of keys that share the cache, the same for all.
+/// Returns the cache key of a `prompt_cache_key`.
 fn cache_key(name: &str) -> PromptCacheKey {
     PromptCacheKey(digest(name))
 }

@@ -33,7 +33,7 @@ fn access(caller: &Caller, all: bool) -> Access {
     }
 }
 
-/// The name that the log has for a response.
+/// Returns the session of a response.
 pub(crate) fn session_of(id: ResponseId) -> SessionId {
     SessionId::from_bits(id.bits())
 }
@@ -64,7 +64,7 @@ impl ParentState {
         } = service;
         let (id, access) = (session_of(id), continuable(caller));
         if let Some(state) = parent_cache.get(id) {
-            // The cache knows no owners and no deletions by others.
+            // The cache knows no owners, and no deletions by other routes.
             log.response_record(&access, id).map_err(refusal_of)?;
             return Ok(state);
         }
@@ -169,7 +169,7 @@ fn items(turn: &StoredTurn) -> Result<(Vec<Item>, Vec<Item>), CreateError> {
         .map_err(|error| LogError::Corrupt(format!("session {}: {error}", turn.id)).into())
 }
 
-/// A response that cannot be continued is one that is not there.
+/// Converts the log's error: a response that cannot be continued looks like a missing one.
 pub(crate) fn refusal_of(error: LogError) -> CreateError {
     match error {
         LogError::NotFound | LogError::ParentGone => RequestError::previous_not_found().into(),

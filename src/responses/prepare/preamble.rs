@@ -15,16 +15,16 @@ use crate::{
 /// Values of `reasoning.effort` that turn reasoning off.
 const OFF: [&str; 6] = ["none", "minimal", "off", "disabled", "false", "0"];
 
-/// Variables by which templates are told whether to let the model think.
+/// Template variables that turn reasoning on and off.
 const SWITCHES: [&str; 2] = ["enable_thinking", "thinking"];
 
-/// Variables by which templates are told how much.
+/// Template variables for the reasoning effort.
 const STRENGTHS: [&str; 2] = ["reasoning_effort", "reasoning_strength"];
 
-/// The head of a turn on this model.
+/// Builds the preamble of a turn on this model.
 ///
 /// # Errors
-/// When the model would not see the tools.
+/// If the template would not render the tools.
 pub(crate) fn head(model: &ServedModel, turn: &Turn) -> Result<Preamble, RequestError> {
     let Some(template) = model.template.as_deref() else {
         return Ok(turn.head.clone());
@@ -51,7 +51,7 @@ fn refuse_unseen_tools(model: &ServedModel, turn: &Turn) -> Result<(), RequestEr
     Err(RequestError::of(Code::UnsupportedModel, "tools", message))
 }
 
-/// The template arguments that an effort comes to; none where the template reads neither.
+/// Returns the template arguments for an effort; empty if the template reads none.
 fn thinking(template: &ChatTemplate, effort: &str) -> Map<String, Value> {
     let off = OFF.contains(&effort.trim().to_lowercase().as_str());
     let read = |name: &&str| template.mentions(name);

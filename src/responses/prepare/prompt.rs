@@ -1,4 +1,4 @@
-//! A conversation → the tokens of its prompt.
+//! Builds the prompt of a turn from its conversation.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -32,7 +32,7 @@ pub(crate) struct Prompt {
     /// The preamble, as the log stores it.
     pub(crate) head: String,
     pub(crate) head_digest: [u8; 32],
-    /// As the template wrote it, if one did.
+    /// The prompt as the template rendered it; `None` without a template.
     pub(crate) text: Option<Arc<str>>,
 }
 
@@ -79,7 +79,7 @@ impl Prompt {
     }
 }
 
-/// All that the prompt of a turn may show.
+/// The inputs of a turn's prompt.
 struct Conversation<'a> {
     model: &'a ServedModel,
     head: Preamble,
@@ -123,8 +123,8 @@ impl Conversation<'_> {
         })
     }
 
-    /// The prompt without what its parent left out, if that fits; otherwise without as much as makes
-    /// it a good deal shorter.
+    /// Builds the prompt without the items that the parent left out, if that fits. Otherwise leaves
+    /// out enough items to make room for more turns.
     fn shortened(&self) -> Result<Prompt, CreateError> {
         let context = self.model.engine.context_length();
         let as_before = self.prompt(self.left_out_before());
@@ -190,7 +190,7 @@ impl Conversation<'_> {
         continuation::added(parent, pieces, &end_texts)
     }
 
-    /// The prompt of the parent, rendered once more.
+    /// Renders the parent's prompt again.
     fn rendered_then(&self, state: &ParentState, left_out: usize) -> Result<String, RebuildReason> {
         let then = state.created_at().ok_or(RebuildReason::Rendering)?;
         let before = truncation::without(&state.before, left_out);
@@ -225,7 +225,7 @@ fn text_of(pieces: &[PromptSegment]) -> String {
     pieces.iter().map(PromptSegment::text).collect()
 }
 
-/// The tokens of a prompt that no template makes.
+/// Encodes a prompt without a template.
 fn raw_tokens(model: &ServedModel, raw: &RawPrompt) -> Result<Vec<TokenId>, CreateError> {
     let tokens = match raw {
         RawPrompt::Text(text) => {
@@ -246,7 +246,7 @@ fn raw_tokens(model: &ServedModel, raw: &RawPrompt) -> Result<Vec<TokenId>, Crea
     Ok(tokens)
 }
 
-/// An answer as the model wrote it, where that is known: of a message alone, which has no markup.
+/// Returns an answer as the model wrote it, if that is known: a single message without markers.
 fn generated(answer: &[Item]) -> Option<String> {
     match answer {
         [message @ Item::Message(_)] => Some(texts(message).concat()),
@@ -279,7 +279,7 @@ fn template(model: &ServedModel) -> Result<&ChatTemplate, RequestError> {
     })
 }
 
-/// Refuses a text that cannot fit, whatever its tokens are, before time is spent on them.
+/// Rejects a text that exceeds the context for any tokenisation, before it is tokenised.
 fn refuse_hopeless(model: &ServedModel, bytes: usize) -> Result<(), RequestError> {
     let tokens_min = bytes / model.longest_token_bytes.max(1);
     match tokens_min >= model.engine.context_length() {

@@ -1,4 +1,4 @@
-//! A request's wishes and a model's defaults → what the sampler is told.
+//! Resolves a turn's sampling parameters from the request and the model's defaults.
 
 use std::{ops::RangeInclusive, sync::Arc};
 
@@ -33,8 +33,8 @@ impl Default for SamplingDefaults {
 }
 
 impl SamplingDefaults {
-    /// The defaults that a model's `generation_config.json` names. Values out of range are passed
-    /// over with a line in the log: a broken hint is no reason not to serve a model.
+    /// Reads the defaults in a model's `generation_config.json`. Values out of range are logged and
+    /// ignored: a broken hint is no reason not to serve a model.
     pub fn from_generation_config(config: &Map<String, Value>) -> Self {
         let usual = Self::default();
         let number = |key: &str, range: RangeInclusive<f64>, usual: f64| {
@@ -44,7 +44,7 @@ impl SamplingDefaults {
         Self {
             temperature: number("temperature", 0.0..=2.0, usual.temperature),
             top_p: number("top_p", f64::from(f32::MIN_POSITIVE)..=1.0, usual.top_p),
-            // Cutting off the fraction is the intent: no file has one.
+            // The fraction is cut off on purpose; no file has one.
             top_k: top_k.map_or(usual.top_k, |top_k| top_k as u32),
             min_p: number("min_p", 0.0..=1.0, usual.min_p),
             repetition_penalty: number("repetition_penalty", 0.1..=10.0, usual.repetition_penalty),
@@ -80,7 +80,7 @@ pub fn settle(
     let repetition_penalty = wishes.repetition_penalty;
     let params = SamplingParams {
         temperature: settings.temperature as f32,
-        // A probability too small for the type still keeps the likeliest token.
+        // A probability too small for the type still keeps the most likely token.
         top_p: (settings.top_p as f32).max(f32::MIN_POSITIVE),
         top_k: wishes.top_k.unwrap_or(defaults.top_k),
         min_p: wishes.min_p.unwrap_or(defaults.min_p) as f32,

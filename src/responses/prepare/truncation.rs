@@ -2,8 +2,8 @@
 
 use crate::conversation::{Item, Role};
 
-/// Share of the context that a shortened prompt may take, so that the next turns fit as well and go on
-/// from its tokens.
+/// Share of the context that a shortened prompt may take, so that the next turns fit too and fork
+/// its tokens.
 const SHARE_MAX: (usize, usize) = (3, 4);
 
 /// Most tokens of a shortened prompt.

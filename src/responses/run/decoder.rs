@@ -1,4 +1,4 @@
-//! The tokens of an answer → its pieces.
+//! Decodes the tokens of an answer to output deltas.
 
 use std::sync::Arc;
 
@@ -17,30 +17,30 @@ use crate::{
 /// Number of tokens at a prompt's end that are searched for the opening reasoning marker.
 const PROMPT_END_TOKENS: usize = 32;
 
-/// Reads an answer as it is generated.
+/// Decodes an answer while it is generated.
 pub(crate) struct OutputDecoder {
     tokenizer: Tokenizer,
     detokenizer: Detokenizer,
     parser_spec: Box<dyn OutputParser>,
-    /// Watches what is said to the user.
+    /// Finds stop strings in message text.
     stops: StopStrings,
     stopped: bool,
     reasoning_tokens: u64,
-    /// There if somebody asks how likely the tokens are.
+    /// `None` if the request asks for no log probabilities.
     ledger: Option<LogprobAligner>,
 }
 
 /// The deltas of a token.
 pub(crate) struct Decoded {
     pub(crate) pieces: Vec<OutputDelta>,
-    /// The tokens of each piece, if somebody asks for them.
+    /// Log probabilities of each delta's tokens, if the request asks for them.
     pub(crate) logprobs: Vec<Vec<TokenLogprobs>>,
     /// True if a stop text ends the answer.
     pub(crate) stopped: bool,
 }
 
 impl OutputDecoder {
-    /// Reads the answer to a turn with this prompt.
+    /// Builds the decoder for the answer to a prompt.
     pub(crate) fn new(model: &ServedModel, turn: &Turn, prompt: &[TokenId]) -> Self {
         let (detokenizer, parser_spec) = match turn.raw {
             Some(_) => (
@@ -104,7 +104,7 @@ impl OutputDecoder {
         self.read(pieces)
     }
 
-    /// The pieces with their tokens.
+    /// Pairs deltas with their tokens.
     fn read(&mut self, pieces: Vec<OutputDelta>) -> Decoded {
         let logprobs = self.ledger.as_mut().map(|ledger| ledger.take(&pieces));
         Decoded {
@@ -114,14 +114,15 @@ impl OutputDecoder {
         }
     }
 
-    /// The pieces up to the first stop text. One that might begin in the last text is held back.
+    /// Returns the deltas up to the first stop string. Text that may be the start of one is held
+    /// back.
     fn watched(&mut self, pieces: Vec<OutputDelta>) -> Vec<OutputDelta> {
         let mut shown = Vec::new();
         for piece in pieces {
             let OutputDelta::Text(text) = piece else {
                 self.release(&mut shown);
                 match (shown.last_mut(), piece) {
-                    // One event for what one token brings.
+                    // One token makes one event.
                     (Some(OutputDelta::Arguments(all)), OutputDelta::Arguments(more)) => {
                         all.push_str(&more);
                     }
@@ -141,7 +142,7 @@ impl OutputDecoder {
         shown
     }
 
-    /// Shows the text that was held back.
+    /// Releases the text that was held back.
     fn release(&mut self, shown: &mut Vec<OutputDelta>) {
         let held = self.stops.finish();
         if !held.is_empty() {
@@ -150,7 +151,7 @@ impl OutputDecoder {
     }
 }
 
-/// The text at the end of a prompt, as far as it matters to how an answer begins.
+/// Returns the text at the end of a prompt that decides how an answer starts.
 pub(crate) fn prompt_end(model: &ServedModel, prompt: &[TokenId]) -> String {
     let end = &prompt[prompt.len().saturating_sub(PROMPT_END_TOKENS)..];
     end.iter()

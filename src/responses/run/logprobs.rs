@@ -10,7 +10,7 @@ use crate::{
     tokenizer::{Detokenizer, Tokenizer},
 };
 
-/// The least that is reported, as OpenAI does; JSON has no infinity.
+/// Lowest log probability that is reported, as in OpenAI's API; JSON has no infinity.
 const LOGPROB_MIN: f32 = -9999.0;
 
 /// Tokens whose text is not yet in a delta.
@@ -20,9 +20,9 @@ const LOGPROB_MIN: f32 = -9999.0;
 /// as late as possible, because markers precede a delta.
 #[derive(Debug, Default)]
 pub(crate) struct LogprobAligner {
-    /// The text from the end of the last piece on.
+    /// Text from the end of the last delta on.
     text: String,
-    /// Tokens of that text, and of a character that is not whole yet.
+    /// Tokens of that text, and of an incomplete character.
     tokens: VecDeque<Entry>,
 }
 
@@ -36,11 +36,11 @@ struct Entry {
 }
 
 impl LogprobAligner {
-    /// Takes a token, given the text that it completes and what it would have added to the text.
+    /// Adds a token with the text that it completes.
     pub(crate) fn push(&mut self, logprobs: TokenLogprobs, text: &str) {
         let start = self.text.len();
         self.text.push_str(text);
-        // A control token is nowhere in the text.
+        // A control token is not in the text.
         if !logprobs.chosen.bytes.is_empty() {
             let end = self.text.len().max(start + 1);
             self.tokens.push_back(Entry {
@@ -51,12 +51,12 @@ impl LogprobAligner {
         }
     }
 
-    /// Takes text that no token of its own completes: what was held back at the end.
+    /// Adds text that no token completes: the rest at the end.
     pub(crate) fn push_rest(&mut self, text: &str) {
         self.text.push_str(text);
     }
 
-    /// The tokens of each of these pieces, which come from the text so far.
+    /// Returns the tokens of each of these deltas, whose text was added before.
     pub(crate) fn take(&mut self, pieces: &[OutputDelta]) -> Vec<Vec<TokenLogprobs>> {
         let last = pieces.len().saturating_sub(1);
         let numbered = pieces.iter().enumerate();
@@ -83,7 +83,7 @@ impl LogprobAligner {
         let mut taken = Vec::new();
         while let Some(entry) = self.tokens.front() {
             let (is_before, is_over) = (entry.end <= start, entry.end <= end);
-            // The text that a token shares with what is not text is the text's.
+            // Text that a token shares with a marker belongs to the text.
             if entry.start >= end || !(is_over || is_text) {
                 break;
             }

@@ -42,13 +42,13 @@ use crate::{
 /// The events of a turn: any number of [`TurnEvent::Answer`], then [`TurnEvent::Ended`].
 #[derive(Debug)]
 pub enum TurnEvent {
-    /// Something happened to the answer.
+    /// An event of the output.
     Answer(OutputEvent),
-    /// The turn has ended; this is what is known of it from now on.
+    /// The turn has ended, with this final state.
     Ended(Box<ResponseState>),
 }
 
-/// A turn that has begun. Dropping it cancels the generation.
+/// A running turn. Dropping it cancels the generation.
 #[derive(Debug)]
 pub struct RunningTurn {
     record: ResponseState,
@@ -59,12 +59,12 @@ pub struct RunningTurn {
 }
 
 impl RunningTurn {
-    /// The response at its beginning.
+    /// Returns the response at its start.
     pub fn record(&self) -> &ResponseState {
         &self.record
     }
 
-    /// Tokens of the prompt that come from the prefix cache.
+    /// Returns the number of prompt tokens from the prefix cache.
     pub fn cached_tokens(&self) -> u64 {
         self.cached_tokens
     }
@@ -74,8 +74,8 @@ impl RunningTurn {
         self.continuation_state
     }
 
-    /// The next event; `None` after [`TurnEvent::Ended`], which comes exactly once. May be dropped
-    /// while waiting without losing an event.
+    /// Returns the next event; `None` after [`TurnEvent::Ended`], which comes exactly once. Cancel
+    /// safe: dropping the future loses no event.
     pub async fn next(&mut self) -> Option<TurnEvent> {
         if self.ended {
             return None;
@@ -104,13 +104,13 @@ impl RunningTurn {
 /// The outcome of a generation.
 #[derive(Debug)]
 pub(super) enum TurnOutcome {
-    /// By this one of the model's end tokens.
+    /// The model sampled this EOS token.
     EndToken(TokenId),
-    /// By a stop text.
+    /// A stop string.
     StopText,
-    /// By a call beyond the most allowed.
+    /// A call beyond the limit.
     CallLimit,
-    /// By the most tokens allowed.
+    /// The token limit.
     MaxTokens,
     /// By the end of the context.
     ContextFull,
