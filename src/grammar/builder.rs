@@ -37,7 +37,7 @@ impl<'a> GrammarBuilder<'a> {
         name
     }
 
-    /// A name that begins so and that no rule has.
+    /// Returns an unused rule name with this prefix.
     pub(super) fn unused(&self, kind: &str) -> String {
         format!("{kind}_{}", self.lines.len())
     }
@@ -106,7 +106,7 @@ impl<'a> GrammarBuilder<'a> {
         Some((first.0, first.1.clone()))
     }
 
-    /// The grammar that begins so.
+    /// Returns the grammar with this start rule.
     pub(super) fn whole(self, start: &str) -> TopLevelGrammar {
         let Self {
             mut grammars,

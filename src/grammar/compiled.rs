@@ -16,7 +16,7 @@ pub(super) struct CompiledGrammar {
     pub(super) fresh: Mutex<Matcher>,
     /// The tokens with which it may begin.
     pub(super) first: TokenBitmask,
-    /// Tokens that bring it to its end at once, if any are found.
+    /// Tokens that complete an answer from its start, if a short completion was found.
     pub(super) closing: Option<Vec<TokenId>>,
 }
 
@@ -45,7 +45,7 @@ impl fmt::Debug for CompiledGrammar {
 pub(super) struct GrammarContext {
     pub(super) tokenizer: Tokenizer,
     pub(super) workers: Workers,
-    /// All tokens but those that end an answer.
+    /// All tokens except EOS tokens.
     pub(super) unended: Arc<TokenBitmask>,
     /// Those that do.
     pub(super) ends: Arc<[TokenId]>,

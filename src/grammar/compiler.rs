@@ -43,7 +43,7 @@ const OVERDUE_MAX: usize = 2;
 /// Stack of the thread that compiles: schemas are compiled recursively.
 const STACK_BYTES: usize = 64 << 20;
 
-/// Compiled grammars that are kept.
+/// Most compiled grammars in the cache.
 const KEPT_MAX: usize = 64;
 
 /// Bytes of their descriptions.
@@ -57,7 +57,7 @@ struct Shared {
     means: GrammarContext,
     /// Built at first use, too.
     token_texts: Mutex<Option<Arc<TokenIndex>>>,
-    /// Built at first use: it takes time, and most requests need none.
+    /// Built at first use: it is expensive, and most requests need none.
     factory: Mutex<Option<Result<Arc<ParserFactory>, GrammarError>>>,
     kept: Mutex<CompiledCache>,
     overdue: AtomicUsize,
@@ -182,7 +182,7 @@ impl GrammarCompiler {
         match compiled.recv_timeout(COMPILE_MAX) {
             Ok(result) => result,
             Err(RecvTimeoutError::Timeout) => {
-                // Counted before the receiver goes, which is how the thread learns of it.
+                // Counted before the receiver is dropped, which is what the thread notices.
                 self.0.overdue.fetch_add(1, Ordering::Relaxed);
                 tracing::warn!("grammar compilation timed out");
                 Err(too_long())
@@ -209,7 +209,7 @@ impl Shared {
         };
         let parser = factory.create_parser(grammar);
         let mut fresh = Matcher::new(Ok(parser.map_err(|error| refused(&error))?));
-        // Nothing that begins means nothing that the grammar admits.
+        // A grammar without a first token admits nothing.
         let first = fresh.compute_mask().map_err(|error| refused(&error))?;
         Ok(CompiledGrammar {
             closing: completion::short(&mut fresh),
@@ -232,7 +232,7 @@ impl Shared {
     }
 }
 
-/// All tokens but those that end an answer.
+/// Returns all tokens except EOS tokens.
 fn unended(tokenizer: &Tokenizer, end_tokens: &[TokenId]) -> TokenBitmask {
     let mut tokens = TokenBitmask::all(tokenizer.vocab_size());
     end_tokens.iter().for_each(|&end| tokens.remove(end));

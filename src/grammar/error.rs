@@ -6,8 +6,7 @@ pub enum GrammarError {
     /// It cannot be enforced; for the client.
     #[error("{reason}")]
     Unsupported {
-        /// The keys and indices that lead to what is at fault, from the root of the schema; empty for
-        /// the whole.
+        /// Path of the faulty keyword in the schema, by keys and indices; empty for the whole.
         path: Vec<String>,
         /// Description for the client.
         reason: String,

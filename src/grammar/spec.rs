@@ -92,7 +92,7 @@ impl ValueGrammar {
 pub struct ToolCallGrammar {
     /// Text before the first call.
     pub opening: String,
-    /// The calls that may be made; at least one.
+    /// The possible calls; at least one.
     pub calls: Vec<Call>,
     /// Text between calls.
     pub between: String,
@@ -160,7 +160,7 @@ impl ToolCallGrammar {
         }
     }
 
-    /// The same without this marker at the beginning: what follows it, but for white space.
+    /// Removes a marker from the start, with the white space behind it.
     #[must_use]
     pub fn behind(mut self, marker: &str) -> Self {
         if let Some(rest) = self.opening.strip_prefix(marker) {
@@ -211,7 +211,7 @@ pub enum StartAt {
     Immediately,
     /// After the model's reasoning.
     AfterReasoning {
-        /// The marker with which the answer may begin to think; `None` where the prompt has it already.
+        /// The marker with which the answer may open reasoning; `None` if the prompt has opened it.
         open: Option<String>,
         /// The marker that ends reasoning.
         close: String,
@@ -223,7 +223,7 @@ pub enum StartAt {
         /// Ends it, with what begins the next.
         close: String,
     },
-    /// Behind the text that begins calls, with white space before it; what follows it is free.
+    /// After a trigger and optional white space; the text behind the grammar is free.
     AfterTrigger,
 }
 
@@ -235,7 +235,7 @@ impl GrammarSpec {
     pub(super) fn digest(&self) -> [u8; 32] {
         let lead = match &self.start {
             StartAt::Immediately => String::new(),
-            // They differ in what comes before the grammar.
+            // These differ in the text before the grammar.
             StartAt::AfterReasoning { .. } | StartAt::AfterTrigger => LEAD.to_owned(),
             StartAt::AfterMessage { .. } => format!("{:?}", self.start),
         };
@@ -260,7 +260,7 @@ impl GrammarSpec {
         }
     }
 
-    /// The grammar as llguidance takes it.
+    /// Returns the grammar in llguidance's form.
     pub(super) fn grammar(&self, tokenizer: &Tokenizer) -> Result<TopLevelGrammar, GrammarError> {
         let mut rules = GrammarBuilder::new(tokenizer);
         let start = match &self.shape {

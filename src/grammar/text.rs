@@ -23,7 +23,8 @@ impl TextGrammar {
         Ok(format!("start: {whole}\n{lines}"))
     }
 
-    /// The terminal of such texts, with others that it consists of, whose names have this beginning.
+    /// Returns the terminal of such texts, and the terminals that it consists of, whose names have
+    /// this prefix.
     pub(super) fn terminals(
         &self,
         writing: Writing,

@@ -17,7 +17,7 @@ impl TokenIndex {
         Self(token_texts)
     }
 
-    /// The tokens that begin with a text and go on behind it.
+    /// Iterates over the tokens that start with a text and are longer.
     pub(super) fn beyond(&self, text: &str) -> impl Iterator<Item = TokenId> {
         let start = self.0.partition_point(|(said, _)| said.as_str() <= text);
         let longer = self.0[start..].iter();

@@ -15,11 +15,11 @@ use llguidance::{
 use super::GrammarError;
 use crate::{id::TokenId, tokenizer::Tokenizer};
 
-/// Longest token in the trie, in bytes; its format ends at 1,024. Longer ones are runs of blanks that
-/// no grammar needs.
+/// Longest token in the trie, in bytes; its format ends at 1,024. Longer tokens are runs of blanks,
+/// which no grammar needs.
 const TOKEN_BYTES_MAX: usize = 1000;
 
-/// Bounds on one grammar: what compiling and matching may cost.
+/// Returns limits on the cost of compiling and matching a grammar.
 fn limits() -> ParserLimits {
     ParserLimits {
         max_items_in_row: 2000,
@@ -67,7 +67,7 @@ fn build(tokenizer: &Tokenizer, end_tokens: &[TokenId]) -> Result<ParserFactory,
     Ok(factory)
 }
 
-/// The bytes of every token. Those of control tokens are marked, so that no text is one.
+/// Returns the bytes of every token. Control tokens are marked, so that no text equals one.
 fn words(tokenizer: &Tokenizer) -> Vec<Vec<u8>> {
     let vocab_size = TokenId::try_from(tokenizer.vocab_size()).unwrap_or(TokenId::MAX);
     let mut words: Vec<Vec<u8>> = (0..vocab_size)

@@ -1,4 +1,4 @@
-//! Whole answers that are one call as JSON, bare or in a code fence, without any marker: small models
+//! Calls without markers: an answer that is one JSON object, bare or in a code fence. Small models
 //! write calls so.
 
 use serde_json::{Map, Value};
@@ -19,7 +19,8 @@ pub const FENCE: &str = "```";
 /// Texts that may stand before the object.
 pub const LENIENT_OPENINGS: [&str; 3] = ["", "```json", FENCE];
 
-/// Reads such an answer. Nothing is certain before its end, so all of it is held while it can be one.
+/// Parses such an answer. All of it is held back while it can be a call, because only its end
+/// decides.
 #[derive(Debug, Default)]
 pub(super) struct BareJson {
     state: State,
@@ -44,7 +45,7 @@ impl BareJson {
     /// The characters with which such an answer begins.
     pub(super) const BEGINNINGS: [char; 2] = ['{', '`'];
 
-    /// The call, if the object is one and nothing else.
+    /// Returns the call, if the object is one and nothing else follows.
     fn call(&self, held: &PendingText, tools: &Tools) -> Option<Vec<OutputDelta>> {
         let whole = match self.is_fenced {
             true => State::End,

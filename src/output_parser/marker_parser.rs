@@ -21,7 +21,7 @@ pub(super) struct Openers {
     pub(super) markers: &'static [&'static str],
     /// Makes the parser of the text behind a marker; `None` without markers.
     pub(super) behind: Option<MakeCalls>,
-    /// Makes a reader where an answer begins with this character, which it reads as well.
+    /// Makes the parser for an answer that starts with this character, which the parser reads too.
     pub(super) at_start: Vec<(char, MakeCalls)>,
 }
 
@@ -253,7 +253,7 @@ impl Deltas {
         self.space.push_str(space);
     }
 
-    /// White space at the end of an answer is text, unless a marker stands before it.
+    /// White space at the end of an answer is text, unless it follows a marker.
     fn finish(&mut self, pieces: &mut Vec<OutputDelta>) {
         let space = mem::take(&mut self.space);
         if !space.is_empty() && (self.has_begun || !self.is_behind_marker) {

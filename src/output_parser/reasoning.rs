@@ -11,7 +11,7 @@ pub struct ReasoningMarkers {
     pub(super) tokens: &'static [&'static str],
 }
 
-/// The markers that are known. Where a template has several, the first counts.
+/// Known markers. If a template has several, the first one counts.
 const KNOWN: [ReasoningMarkers; 9] = [
     ReasoningMarkers {
         open: "<think>",
@@ -69,7 +69,7 @@ const KNOWN: [ReasoningMarkers; 9] = [
 ];
 
 impl ReasoningMarkers {
-    /// The markers that a template or a vocabulary has.
+    /// Returns the markers that a template or a vocabulary has.
     pub(super) fn recognise(source: &str, has_token: &dyn Fn(&str) -> bool) -> Option<Self> {
         let written = KNOWN.iter().find(|known| source.contains(known.close));
         let known = || {

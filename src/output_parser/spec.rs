@@ -14,7 +14,7 @@ use crate::{conversation::FunctionTool, template::ChatTemplate, tokenizer::Token
 pub struct ParserSpec {
     /// Family of the call format; `None` if unknown.
     pub family: Option<Family>,
-    /// The text around its calls, if it is a fixed one.
+    /// The call template, if the text around calls is fixed.
     pub wrapper: Option<CallTemplate>,
     /// Reasoning markers, if the model has any.
     pub thinking: Option<ReasoningMarkers>,
@@ -25,8 +25,7 @@ pub struct ParserSpec {
 /// Options for parsing one answer.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ParserOptions<'a> {
-    /// The tools that may be called, under the names by which the model calls them. Without any, what
-    /// looks like a call is text.
+    /// The declared tools, under the names that the model uses. Without tools, calls are text.
     pub tools: &'a [FunctionTool],
     /// True if the prompt ends inside reasoning: see [`ParserSpec::opens_reasoning`].
     pub thinks: bool,

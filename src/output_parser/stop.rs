@@ -2,9 +2,9 @@
 
 use super::syntax::marker::doubtful;
 
-/// Watches a growing text for the first of several stop texts.
+/// Searches a growing text for the first of several stop strings.
 ///
-/// Text that might be the beginning of a stop text is held back until it is certain.
+/// Text that may be the start of a stop string is held back.
 #[derive(Debug)]
 pub struct StopStrings {
     stops: Vec<String>,
@@ -54,7 +54,8 @@ impl StopStrings {
     }
 }
 
-/// End and start of the stop text that is complete first; of several that end there, the longest.
+/// Returns end and start of the stop string that is complete first; among several with the same
+/// end, the longest.
 fn first_completed(stops: &[String], text: &str) -> Option<(usize, usize)> {
     let found = |stop: &String| text.find(stop).map(|start| (start + stop.len(), start));
     stops.iter().filter_map(found).min()
@@ -105,7 +106,7 @@ mod tests {
     }
 
     proptest! {
-        /// However the text is cut, the same is shown as when it comes whole.
+        /// The result does not depend on how the text is cut.
         #[test]
         fn chunks_do_not_matter(
             text in "[ab\u{e9}]{0,20}",

@@ -5,13 +5,14 @@ use llguidance::{
     toktrie::{TokTrie, TokenId},
 };
 
-/// Tokens within which an end is looked for. With more room left than this nothing has to end yet.
+/// Tokens from the limit within which completions are planned. With more room left, nothing has to
+/// end yet.
 pub(crate) const WITHIN: usize = 512;
 
 /// The same in bytes.
 const BYTES_MAX: usize = 4 * WITHIN;
 
-/// Bytes tried on the way to it: what a search may cost, less than a mask of a large vocabulary.
+/// Most bytes tried in one search, which costs less than a mask of a large vocabulary.
 const TRIES_MAX: usize = 4096;
 
 /// Order of the bytes to try if several may follow and none closes anything: first those that start
@@ -72,7 +73,7 @@ impl ClosingPath<'_> {
         (over || goes_on).then_some(over)
     }
 
-    /// Writes what must follow, or a byte that may.
+    /// Writes the next required byte, or one of the possible ones.
     fn go_on(&mut self) -> Option<()> {
         let forced = self.probe.compute_ff_bytes();
         match forced.is_empty() {

@@ -138,7 +138,7 @@ impl GrammarConstraint {
         ))
     }
 
-    /// The tokens that may follow, once that is known.
+    /// Returns the token mask, once it is known.
     pub(super) fn allowed(&self) -> Result<TokenMask<'_>, ConstraintError> {
         Ok(match &self.phase {
             Phase::Free(_) => TokenMask::Only(&self.means.unended),
@@ -178,7 +178,7 @@ impl GrammarConstraint {
         }
     }
 
-    /// The grammar at its beginning, where it is to come to an end in time from the first token on.
+    /// Starts the grammar, with completions planned from the first token on.
     fn begin(&self) -> Phase {
         let compiled = Arc::clone(&self.compiled);
         // Copying a matcher takes time.
@@ -192,7 +192,7 @@ impl GrammarConstraint {
         Phase::Finding(self.ask(move || GrammarState::advance(compiled.matcher(), next)))
     }
 
-    /// The grammar behind a token, or at a place where that token is tried.
+    /// Returns the phase after a token, or the phase that tries it.
     fn go_on(&self, mut standing: GrammarState, token: TokenId, left: usize) -> Phase {
         let closing = match standing.close_plan(token, left) {
             ClosePlan::Free => None,
@@ -212,7 +212,7 @@ impl GrammarConstraint {
         Phase::Finding(self.ask(move || GrammarState::advance(standing.matcher, next)))
     }
 
-    /// Takes in what a worker has found out.
+    /// Takes the result of a worker.
     fn poll_worker(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let lost = || ConstraintError("what matches the grammar panicked".to_owned());
         self.phase = match &mut self.phase {

@@ -13,12 +13,12 @@ use crate::{
 /// Tokens refused at one place before only the known end is allowed there.
 const REFUSALS_MAX: usize = 8;
 
-/// A grammar that has begun.
+/// State of a grammar within an answer.
 pub(crate) struct GrammarState {
     pub(crate) matcher: Box<Matcher>,
-    /// `None` when the grammar has come to its end.
+    /// `None` once the grammar is complete.
     pub(crate) allowed: Option<TokenBitmask>,
-    /// Tokens that bring it to an end, if they are known.
+    /// Tokens that complete the grammar, if known.
     pub(crate) closing: Option<Vec<TokenId>>,
     refusals: usize,
 }
@@ -27,7 +27,7 @@ pub(crate) struct GrammarState {
 pub(crate) struct Next {
     /// The token.
     pub(crate) token: TokenId,
-    /// Number of tokens that may follow it.
+    /// Number of tokens that may follow.
     pub(crate) left: usize,
     /// Tokens that complete the grammar after it, if known.
     pub(crate) closing: Option<Vec<TokenId>>,
@@ -87,7 +87,7 @@ impl GrammarState {
         fits.then_some(after)
     }
 
-    /// Leaves only what leads to the known end, if there is just room for that.
+    /// Restricts the mask to the known completion if only that fits.
     pub(crate) fn narrow(&mut self, left: usize, ends: &[TokenId]) {
         let (Some(allowed), Some(closing)) = (&mut self.allowed, &self.closing) else {
             return;

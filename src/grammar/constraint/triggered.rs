@@ -1,4 +1,4 @@
-//! Lets an answer be what it likes until a call begins, and keeps the call to its grammar from there on.
+//! Leaves an answer free until a trigger, and applies the trigger's grammar from there on.
 
 use std::{
     fmt,
@@ -33,7 +33,7 @@ pub struct StructuralTags {
 /// A trigger of calls.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trigger {
-    /// The text that does. White space counts neither in it nor in the answer.
+    /// The text of the trigger. White space counts neither in it nor in the answer.
     pub marker: String,
     /// True if the trigger counts only at the start of the answer or right after reasoning.
     pub at_start: bool,
@@ -123,8 +123,8 @@ impl TriggeredConstraint {
         State::Text(said, allowed)
     }
 
-    /// The tokens that may follow, if not all may: none that completes a marker may go on behind it,
-    /// since what follows belongs to the grammar.
+    /// Returns the token mask; `None` admits all. A token that completes a marker must end with it,
+    /// because the grammar governs what follows.
     fn allowed(&self, said: &TextTail) -> Option<TokenBitmask> {
         let mut beyond = Vec::new();
         for place in &self.places {

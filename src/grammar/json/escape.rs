@@ -48,8 +48,8 @@ pub(crate) fn source(expression: Hir, writing: Writing) -> Result<String, Gramma
     Ok(format!("/{source}/"))
 }
 
-/// The texts in which an expression finds something, as a schema's `pattern` is meant: what comes before and
-/// after may be anything, but where `^` and `$` stand at the ends.
+/// Turns a search into a match of the whole text, as a schema's `pattern` means it: any text may
+/// surround the match, except at `^` and `$`.
 pub(crate) fn found(expression: Hir) -> Hir {
     let mut parts = match expression.into_kind() {
         HirKind::Alternation(parts) => {
@@ -115,7 +115,8 @@ fn all_quoted(parts: Vec<Hir>) -> Result<Vec<Hir>, GrammarError> {
     parts.into_iter().map(quoted).collect()
 }
 
-/// The characters of a class that are written as they are, or one of the escapes of the others.
+/// Returns the characters of a class in JSON notation: those written as they are, and the escapes
+/// of the others.
 fn quoted_class(class: Class) -> Result<Hir, GrammarError> {
     let class = match class {
         Class::Unicode(class) => Some(class),

@@ -158,7 +158,7 @@ impl Check {
         if path.len() > 2 * DEPTH_MAX {
             return Err(refused(path, "the schema is too deep"));
         }
-        // Only what is looked up as it is written here.
+        // Only references without escapes are looked up.
         if path.iter().all(|step| !step.contains(['/', '~', '%'])) {
             self.known.insert(format!("#/{}", path.join("/")));
         }
@@ -178,7 +178,7 @@ impl Check {
         Ok(Value::Object(prepared))
     }
 
-    /// A keyword's value as it is compiled; `None` if it restricts nothing.
+    /// Returns a keyword's value for the compiler; `None` if it restricts nothing.
     fn keyword(
         &mut self,
         path: &mut Path,
@@ -240,7 +240,7 @@ impl Check {
             keyword if HONOURED.contains(&keyword) => kept(),
             keyword if REFUSED.contains(&keyword) => Err(unenforced(path, keyword)),
             keyword if ANNOTATIONS.contains(&keyword) => Ok(None),
-            // Not of JSON Schema: such words say nothing about what is valid.
+            // Words that JSON Schema does not define restrict nothing.
             _ => Ok(None),
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::grammar::GrammarError;
 
-/// Terminals of the expression at most, with those that are repeated by being used again.
+/// Most terminals of an expression, repeated uses included.
 const TERMINALS_MAX: usize = 100_000;
 
 /// Notation of an empty text.
@@ -17,10 +17,10 @@ pub(crate) struct RegexFragment {
 }
 
 impl RegexFragment {
-    /// Parts one after the other, or with `|` to choose from.
+    /// Joins fragments in sequence, or with `|` as alternatives.
     ///
     /// # Errors
-    /// When that is too large.
+    /// If the result is too large.
     pub(crate) fn joined(parts: Vec<Self>, by: &str) -> Result<Self, GrammarError> {
         let terminals = parts.iter().map(|part| part.terminals);
         let terminals = terminals.fold(0, usize::saturating_add);

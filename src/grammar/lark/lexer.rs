@@ -96,7 +96,7 @@ fn plain(rest: &str, tokens: &mut Vec<Token>) -> Result<usize, GrammarError> {
             )));
         }
     };
-    // A line that begins with `|` goes on with the one before.
+    // A line that starts with `|` continues the one before.
     while token == Token::Sign('|') && tokens.last() == Some(&Token::Line) {
         tokens.pop();
     }

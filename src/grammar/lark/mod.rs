@@ -32,7 +32,7 @@ const EXPANDED_DEPTH_MAX: usize = 400;
 /// Nesting depths to try for recursive rules: the first one within the other limits.
 const LEVELS: [usize; 5] = [8, 4, 2, 1, 0];
 
-/// One terminal, with those that it consists of.
+/// A terminal, and those that it consists of.
 #[derive(Debug)]
 pub(super) struct Terminals {
     /// Their definitions.
@@ -83,7 +83,7 @@ pub(super) fn terminals(
 enum Written {
     /// It is being written.
     Now,
-    /// It is written; nothing where it admits no text.
+    /// Expanded; `None` if it admits no text.
     Done(Option<RegexFragment>),
 }
 
@@ -134,7 +134,7 @@ impl<'a> Grammar<'a> {
         }
     }
 
-    /// A rule at a level, or a terminal; nothing where it admits no text.
+    /// Returns a rule at a level, or a terminal; `None` if it admits no text.
     fn named(
         &mut self,
         name: &str,

@@ -2,16 +2,16 @@
 
 use super::parser::Node;
 
-/// Choices of a rule, by where the rule itself stands in them; without it there.
+/// Alternatives of a rule, by the position of the recursion in them.
 #[derive(Default)]
 struct Choices {
     /// Nowhere at an end.
     single: Vec<Node>,
-    /// At the end: what comes before a text of the rule.
+    /// Recursion at the end: the nodes before it.
     before: Vec<Node>,
-    /// At the beginning: what comes after one.
+    /// Recursion at the start: the nodes after it.
     after: Vec<Node>,
-    /// At both: what comes between two.
+    /// Recursion at both ends: the nodes between.
     between: Vec<Node>,
 }
 
@@ -45,7 +45,7 @@ impl Choices {
         match (begins, ends) {
             (true, true) => self.between.push(rest),
             (true, false) if matches!(&rest, Node::AllOf(parts) if parts.is_empty()) => {
-                // That it may be itself says nothing.
+                // A rule that is itself adds nothing.
             }
             (true, false) => self.after.push(rest),
             (false, true) => self.before.push(rest),

@@ -15,7 +15,7 @@ use crate::{
     output_parser::Texts,
 };
 
-/// Keywords that say of a value what no rule here can.
+/// Keywords that no rule here can enforce.
 const REFUSED: [&str; 14] = [
     "allOf",
     "contains",

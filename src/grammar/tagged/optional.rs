@@ -22,7 +22,7 @@ impl OptionalSequence<'_> {
             more = rules.add("more", &format!("({between} {any})*"));
             first = rules.add("first", &format!("({any} {more})?"));
         }
-        // From the last to the first, with what comes after each.
+        // From the last entry to the first, with the entries behind each.
         for (thing, is_required) in things.iter().rev() {
             let (or_first, or_more) = match is_required {
                 true => (String::new(), String::new()),

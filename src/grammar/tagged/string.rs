@@ -40,7 +40,7 @@ impl StringBounds {
         }
     }
 
-    /// The terminal of such texts; nothing where they may be any.
+    /// Returns the terminal of such strings; `None` if any string is admitted.
     pub(super) fn terminal(&self) -> Result<Option<String>, GrammarError> {
         let mut terminals = Vec::new();
         if let Some(pattern) = &self.pattern {
@@ -57,7 +57,7 @@ impl StringBounds {
     }
 }
 
-/// The texts that a property may be, if it lists them.
+/// Returns the strings that a property may be, if it lists them.
 pub(super) fn texts(property: &Value) -> Option<Vec<String>> {
     let listed = match (property.get("enum"), property.get("const")) {
         (Some(Value::Array(listed)), None) => listed.as_slice(),
@@ -71,7 +71,7 @@ pub(super) fn texts(property: &Value) -> Option<Vec<String>> {
 /// Any text, in rule notation.
 const ANY: &str = "/(?s:.*)/";
 
-/// A text that XML reads as it is.
+/// Text that needs no escaping in XML.
 const PLAIN: &str = "/[^<&\\n]*/";
 
 /// A text as it is written.
@@ -85,7 +85,8 @@ pub(super) fn written(text: &str, texts: Texts) -> String {
     }
 }
 
-/// A text of a form, or any, with what comes after it.
+/// Returns the rule of a string and the text behind it; `form` is the string's terminal, `None` for
+/// any.
 pub(super) fn text(
     form: Option<&str>,
     texts: Texts,
@@ -108,7 +109,8 @@ fn ended(form: &str, texts: Texts, after: &str, rules: &mut GrammarBuilder<'_>) 
         ),
         _ => format!("({form})"),
     };
-    // Either could go on as the text does, so that they are one terminal; control tokens are no text.
+    // String and end marker may overlap, so they are one terminal. Control tokens never overlap
+    // with text.
     match rules.has_control(after) {
         true => {
             let rest = after.trim_start();
@@ -129,7 +131,7 @@ fn without(terminal: &str, text: &str) -> String {
 }
 
 fn any_text(after: &str, rules: &mut GrammarBuilder<'_>) -> String {
-    // Control tokens end a text, as it has none; other ends are looked for.
+    // A control token ends a string. Other end markers are searched for.
     match rules.has_control(after) {
         true => {
             let text = rules.text();

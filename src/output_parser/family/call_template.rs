@@ -1,9 +1,11 @@
 //! The text that a family writes around calls.
 
-/// The text around calls, so that a grammar can make a model write them: `opening`, then calls with
-/// `between` between them, then `closing`. A call is `before_name`, the name, `before_arguments`, the
-/// arguments, `after_arguments`. Arguments are a JSON object if there are no `tags` for them. Where one of
-/// the texts has [`CallTemplate::ID`], the model makes up something that the regular expression `id` matches.
+/// The fixed text around calls, so that a grammar can force calls.
+///
+/// An answer is `opening`, calls with `between` between them, and `closing`. A call is
+/// `before_name`, the name, `before_arguments`, the arguments, `after_arguments`. Arguments are a
+/// JSON object, unless there are `tags`. [`CallTemplate::ID`] in a text stands for an id that the
+/// model makes up, which matches the regular expression `id`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the sentences above say it")]
 pub struct CallTemplate {
@@ -17,8 +19,9 @@ pub struct CallTemplate {
     pub tags: Option<ArgumentTags>,
 }
 
-/// The text around one argument that stands for itself: `before_key`, the key, `before_value`, or what comes
-/// there before a text if that differs, the value, `after_value`. There is `between` between arguments.
+/// The fixed text around one argument: `before_key`, the key, `before_value` (or `before_text`
+/// before a string, if that differs), the value, `after_value`. `between` is the text between
+/// arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the sentences above say it")]
 pub struct ArgumentTags {
@@ -36,11 +39,11 @@ pub struct ArgumentTags {
 pub enum Texts {
     /// As it is.
     Bare,
-    /// As it is, or, if it has a line end, `<` or `&`, between [`Texts::CDATA`].
+    /// Unchanged; with a line end, `<` or `&` in it, between [`Texts::CDATA`].
     Cdata,
-    /// As JSON has it.
+    /// A JSON string.
     Json,
-    /// As it is, between two of this marker. Within other values texts are written so, too, and keys are bare.
+    /// Unchanged, between two of this marker, also within other values, whose keys are bare.
     Marked(&'static str),
 }
 
@@ -62,7 +65,7 @@ impl ArgumentTags {
 }
 
 impl CallTemplate {
-    /// Stands for an id. No name has it.
+    /// Placeholder for an id; no name contains it.
     pub const ID: char = '\u{fffc}';
 
     /// Nothing around a name and a JSON object.

@@ -54,7 +54,7 @@ const NAMED: NameThenJson = NameThenJson {
     end: Some(SECTION_END),
 };
 
-/// The name before the separator where arguments follow it, else the line after it.
+/// Parses the name before the separator, if arguments follow, else the line after it.
 fn head(text: &str) -> Head<'_> {
     let Head::Is(before, length) = name_before(text, SEPARATOR) else {
         return Head::Maybe;

@@ -106,7 +106,7 @@ impl GemmaCall {
     fn arguments(&mut self, held: &mut PendingText, pieces: &mut Vec<OutputDelta>) -> Option<Step> {
         let (read, progress) = self.arguments.read(held.rest(), &mut self.json);
         held.read(read);
-        // A key is read rightly when its colon is written.
+        // A key is complete when its colon is written.
         if self.began || progress == Progress::Ended || self.json.contains("\": ") {
             if !std::mem::replace(&mut self.began, true) {
                 let name = self.name.clone().unwrap_or_default();

@@ -22,7 +22,7 @@ const MESSAGE: &str = "<|message|>";
 /// marker.
 const ENDS: [&str; 5] = ["<|end|>", "<|call|>", "<|return|>", START, CHANNEL];
 
-/// Longest header that is one.
+/// Longest header; longer text is no header.
 const HEADER_BYTES_MAX: usize = 1024;
 
 /// Control tokens that messages consist of.
@@ -102,7 +102,7 @@ impl Harmony {
         }
     }
 
-    /// Reads what stands before a message. An answer that begins without is text.
+    /// Parses a header. An answer without a header is text.
     fn header(&mut self) -> bool {
         let rest = self.held.rest();
         let beginnings = [START, CHANNEL, " to=", "assistant"];
@@ -132,7 +132,7 @@ impl Harmony {
                         arguments: String::new(),
                         began: false,
                     }),
-                    // Shown with its header, as it was no call.
+                    // The text is shown with its header, because it is no call.
                     None if header.has_recipient => text,
                     None => {
                         self.held.settle();
@@ -258,7 +258,7 @@ impl OutputParser for Harmony {
 
 /// The header of a message.
 struct Header {
-    /// The function that it calls, if it is to one.
+    /// The called function, if the message is a call.
     recipient: Option<String>,
     has_recipient: bool,
     is_reasoning: bool,

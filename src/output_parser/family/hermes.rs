@@ -123,7 +123,7 @@ mod tests {
             "<tool_call>\n<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>",
             &["text <tool_call>", "f {}"],
         ),
-        // What breaks after its first key stays a call, as far as it came.
+        // A call that breaks after its first key stays a call, up to the break.
         (
             "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": oops}}</tool_call>",
             &["f {\"a\": …", "text oops}}</tool_call>"],

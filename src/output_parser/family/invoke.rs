@@ -147,7 +147,7 @@ const MINICPM_TAGS: XmlFormat = XmlFormat {
     ..TAGS
 };
 
-/// A key and the attribute behind it that says whether the value is text.
+/// Parses a key and the attribute behind it that says if the value is text.
 fn dsml_key(text: &str) -> Head<'_> {
     let Some(end) = text.find('>') else {
         return Head::Maybe;

@@ -1,5 +1,7 @@
-//! Llama 3: an answer that is JSON with `name` and `parameters`, with `<|python_tag|>` before it or without; some
-//! models write `<function=NAME>JSON</function>` instead, which Functionary does always.
+//! Llama 3: an answer that is JSON with `name` and `parameters`, with or without `<|python_tag|>`
+//! before it.
+//!
+//! Some models write `<function=NAME>JSON</function>` instead; Functionary always does.
 
 use super::{CallFormat, CallTemplate};
 use crate::output_parser::syntax::{

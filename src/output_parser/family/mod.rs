@@ -49,8 +49,8 @@ pub enum Family {
     Llama,
 }
 
-/// All families, in the order in which templates are compared with them: what is common to several comes
-/// last.
+/// All families, in the order in which templates are matched: markers that several families share
+/// come last.
 pub(super) const ALL: [Family; 21] = [
     Family::Harmony,
     Family::Dsml,
@@ -91,7 +91,7 @@ pub(super) struct CallFormat {
     pub(super) at_start: &'static [(char, MakeCalls)],
     /// Control tokens that calls consist of.
     pub(super) tokens: &'static [&'static str],
-    /// The text around calls in models with this template, if it is a fixed one.
+    /// The call template for this chat template, if the text around calls is fixed.
     pub(super) wrapper: fn(source: &str) -> Option<CallTemplate>,
 }
 
@@ -104,7 +104,7 @@ impl Family {
         })
     }
 
-    /// Control tokens that its calls consist of.
+    /// Returns the control tokens of its calls.
     pub(super) fn tokens(self) -> &'static [&'static str] {
         match self.syntax() {
             Some(syntax) => syntax.tokens,
@@ -112,7 +112,7 @@ impl Family {
         }
     }
 
-    /// The text around its calls in models with this template, if it is a fixed one.
+    /// Returns the call template for this chat template, if the text around calls is fixed.
     pub(super) fn wrapper(self, source: &str) -> Option<CallTemplate> {
         match self.syntax() {
             Some(syntax) => (syntax.wrapper)(source),
@@ -120,7 +120,7 @@ impl Family {
         }
     }
 
-    /// The markers that begin its calls.
+    /// Returns the markers that start its calls.
     pub(super) fn markers(self) -> &'static [&'static str] {
         match self.syntax() {
             Some(syntax) => syntax.markers,

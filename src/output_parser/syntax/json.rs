@@ -1,5 +1,5 @@
-//! JSON read as it comes, by RFC 8259 but for one thing: control characters in strings, which models
-//! write and parsers refuse, are escaped.
+//! Incremental JSON scanner (RFC 8259), with one difference: control characters in strings, which
+//! models write and parsers refuse, are escaped.
 
 use crate::limits::JSON_DEPTH_MAX;
 
@@ -111,8 +111,8 @@ impl Default for JsonScanner {
 }
 
 impl JsonScanner {
-    /// Reads what belongs to the value from the front of a text and writes it to `out`. Returns how
-    /// many bytes were read.
+    /// Reads the part of `text` that belongs to the value and writes it to `out`. Returns the
+    /// number of bytes read.
     pub(crate) fn read(&mut self, text: &str, out: &mut String) -> (usize, Progress) {
         let mut written = 0;
         for (at, byte) in text.bytes().enumerate() {

@@ -23,13 +23,13 @@ pub(crate) enum Step {
     More,
     /// There are no more calls here; what follows is text again.
     Done,
-    /// This is no call, or none any more: what is not settled, and what follows, is text.
+    /// No call: the unsettled text and all that follows is text.
     Broken,
 }
 
 /// Reads calls, from behind the marker that begins them.
 pub(crate) trait CallParser: Send {
-    /// Reads what it can. After [`Step::More`] only as much is left as must be seen together with
+    /// Reads as much as it can. After [`Step::More`], the unread rest must be read together with
     /// what follows.
     fn read(
         &mut self,

@@ -28,7 +28,7 @@ pub(crate) enum Head<'a> {
 /// Call format of a family.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NameThenJson {
-    /// Begins each call. Where it is empty, the marker that the reader stands behind does.
+    /// Marker of each call; empty if the marker before all calls serves.
     pub(crate) begin: &'static str,
     /// Reads the name.
     pub(crate) head: fn(text: &str) -> Head<'_>,
@@ -62,7 +62,7 @@ pub(crate) struct NameThenJsonCalls {
 }
 
 impl NameThenJsonCalls {
-    /// Reads calls from behind a marker that stands before a call, `in_call`, or before all calls.
+    /// Parses calls after a marker that stands before one call (`in_call`) or before all.
     pub(crate) fn new(syntax: NameThenJson, in_call: bool) -> Self {
         Self {
             syntax,
@@ -75,7 +75,7 @@ impl NameThenJsonCalls {
         }
     }
 
-    /// Reads the marker of a call or the one that ends all; `None` if the next call begins.
+    /// Reads the marker of a call, or the one that ends all calls; `None` if a call starts.
     fn between(&mut self, held: &mut PendingText) -> Option<Step> {
         held.read_space();
         let rest = held.rest();

@@ -1,4 +1,4 @@
-//! A call written as one JSON object, with its name and its arguments under keys.
+//! Parser of a call that is one JSON object with its name and arguments under keys.
 
 use std::mem;
 
@@ -22,7 +22,7 @@ const OTHER_KEYS: [&str; 2] = ["type", "id"];
 #[derive(Debug)]
 enum State {
     Start,
-    /// A key, or the end of an object that has none.
+    /// A key, or the end of an empty object.
     FirstKey,
     Key,
     InKey,
@@ -49,7 +49,7 @@ enum Kind {
 pub(crate) struct CallObject {
     state: State,
     json: JsonScanner,
-    /// The key or the value that is being read, except for arguments that are passed on.
+    /// The current key or value, except for arguments that are emitted.
     text: String,
     name: Option<String>,
     /// Arguments that were parsed and not yet emitted.
@@ -86,7 +86,7 @@ impl CallObject {
         }
     }
 
-    /// Reads what it can of the object, white space before it included.
+    /// Reads as much of the object as it can, leading white space included.
     pub(crate) fn read(
         &mut self,
         held: &mut PendingText,
@@ -124,7 +124,8 @@ impl CallObject {
         }
     }
 
-    /// Takes a character between values; returns the bytes it has, unless it cannot be there.
+    /// Reads a character between values; returns its length in bytes, or `None` if it is not valid
+    /// there.
     fn between(&mut self, next: char) -> Option<usize> {
         let (state, consumed) = match (&self.state, next) {
             (State::Start, '{') => (State::FirstKey, 1),
@@ -142,7 +143,8 @@ impl CallObject {
         Some(consumed)
     }
 
-    /// Decides what a value is by its key and its first character; says whether it can be that.
+    /// Decides the kind of a value from its key and first character; false if the value is not
+    /// valid.
     fn value_begins(&mut self, next: char) -> bool {
         let key = self.text.as_str();
         let kind = if NAME_KEYS.contains(&key) && self.name.is_none() {
@@ -223,7 +225,7 @@ impl CallObject {
         true
     }
 
-    /// Begins the call if its name is known, and passes on the arguments that have come.
+    /// Emits the call if its name is known, and its arguments so far.
     fn pass_on(&mut self, held: &mut PendingText, pieces: &mut Vec<OutputDelta>) {
         if let Some(name) = self.name.as_ref().filter(|_| !self.ended) {
             if !mem::replace(&mut self.began, true) {

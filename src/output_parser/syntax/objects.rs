@@ -38,7 +38,7 @@ impl CallObjects {
         }
     }
 
-    /// Reads calls that begin without a marker, where other JSON may be.
+    /// Parses calls without a marker; other JSON may stand in their place.
     pub(crate) fn bare() -> Self {
         Self {
             object: CallObject::bare(),
@@ -46,7 +46,7 @@ impl CallObjects {
         }
     }
 
-    /// After the last object: the marker that ends them, or one more object.
+    /// After an object: reads the marker that ends the calls, or finds one more object.
     fn end(&mut self, held: &mut PendingText) -> Option<Step> {
         let rest = held.rest();
         let closes = self.close.map_or(Begins::No, |close| begins(rest, close));

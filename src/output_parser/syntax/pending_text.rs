@@ -1,7 +1,7 @@
-//! Text that has come and whose meaning is not settled.
+//! Pending text: received, and not settled yet.
 
-/// Text of a model. What was read of it can be given back as long as it is not settled: only when a
-/// call has begun rightly is it certain that its marker was one.
+/// Text of a model. Text that was read can be given back until it is settled: a marker counts only
+/// once a call has started correctly behind it.
 #[derive(Debug, Default)]
 pub(crate) struct PendingText {
     text: String,
@@ -35,7 +35,7 @@ impl PendingText {
         self.read += bytes;
     }
 
-    /// Reads the white space that comes next.
+    /// Reads white space.
     pub(crate) fn read_space(&mut self) {
         let rest = self.rest();
         let space = rest.len() - rest.trim_start().len();
@@ -47,7 +47,7 @@ impl PendingText {
         self.settled = self.read;
     }
 
-    /// Gives back what was read and is not settled.
+    /// Gives back the text that was read and not settled.
     pub(crate) fn give_back(&mut self) -> String {
         let back = self.text[self.settled..self.read].to_owned();
         self.settle();
@@ -60,7 +60,7 @@ impl PendingText {
         self.settle();
     }
 
-    /// Reads all, and gives back what is not settled.
+    /// Gives back all unsettled text, read or not.
     pub(crate) fn give_all_back(&mut self) -> String {
         self.read = self.text.len();
         self.give_back()

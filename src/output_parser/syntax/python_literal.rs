@@ -50,7 +50,7 @@ enum State {
 pub(crate) struct PythonLiteral {
     quotes: Quotes,
     state: State,
-    /// The characters that close what is open.
+    /// The closing characters of open containers.
     open: Vec<char>,
     /// True if a comma was read that is not written.
     comma: bool,
@@ -84,8 +84,9 @@ impl PythonLiteral {
         (progress == Progress::Ended && text[read..].trim().is_empty()).then_some(json)
     }
 
-    /// Reads what belongs to the literal from the front of a text and writes it as JSON to `out`. Returns
-    /// how many bytes were read; after [`Progress::Inside`] the rest must come again, with more behind it.
+    /// Reads the part of `text` that belongs to the literal and writes it as JSON to `out`. Returns
+    /// the number of bytes read. After [`Progress::Inside`] the unread rest must be passed again,
+    /// with what follows.
     pub(crate) fn read(&mut self, text: &str, out: &mut String) -> (usize, Progress) {
         let mut at = 0;
         loop {
@@ -123,7 +124,7 @@ impl PythonLiteral {
         }
     }
 
-    /// A word is read when all of it is there.
+    /// Reads a word once it is complete.
     fn word(&mut self, rest: &str, is_key: bool, out: &mut String) -> Took {
         let ends = |c: char| match is_key {
             true => c == ':',
@@ -160,7 +161,7 @@ impl PythonLiteral {
         Took::Bytes(next.len_utf8())
     }
 
-    /// Writes the comma that was read before a value or key.
+    /// Writes the comma before a value or key.
     fn comma(&mut self, out: &mut String) {
         if mem::take(&mut self.comma) {
             out.push_str(", ");
@@ -293,7 +294,7 @@ impl PythonLiteral {
         }
     }
 
-    /// Writes a word as JSON; says whether it is one.
+    /// Writes a word as JSON; false if it is no valid literal.
     fn word_ends(&mut self, word: &str, is_key: bool, out: &mut String) -> bool {
         if is_key {
             out.push_str(&Value::from(word.trim()).to_string());

@@ -18,7 +18,8 @@ enum State {
     Start,
     /// Before the name of a function.
     Name,
-    /// Before the name of an argument, or the end of a call that has none or a comma too many.
+    /// Before the name of an argument, or the end of a call (without arguments, or after a trailing
+    /// comma).
     Argument,
     Value(PythonLiteral),
     /// Behind a value.
@@ -51,7 +52,7 @@ impl PythonicCalls {
         }
     }
 
-    /// Takes what is between values; `None` if the reading goes on.
+    /// Reads between values; `None` if reading continues.
     fn between(
         &mut self,
         held: &mut PendingText,

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::python_literal::{PythonLiteral, Quotes};
 
-/// References that are followed, and unions that are looked into, at most.
+/// Most references that are followed and unions that are searched.
 const DEPTH_MAX: usize = 8;
 
 /// The types that a schema allows.
@@ -30,7 +30,7 @@ impl Kinds {
         array: true,
     };
 
-    /// The kinds that an argument may have; any where the schema does not say.
+    /// Returns the types of an argument; any if the schema does not say.
     pub(crate) fn of(parameters: Option<&Map<String, Value>>, key: &str) -> Self {
         let Some(root) = parameters else {
             return Self::ANY;
@@ -144,8 +144,8 @@ impl Kinds {
         }
     }
 
-    /// A whole value as JSON. What is JSON of an allowed kind is that; where no text is allowed, what is
-    /// JSON of another kind or a literal of Python is that; all else is text.
+    /// Returns a complete value as JSON. JSON of an allowed type stays. If strings are not allowed,
+    /// other JSON or a Python literal is taken. All else is a string.
     pub(crate) fn json(self, text: &str) -> String {
         let trimmed = text.trim();
         if let Ok(value) = serde_json::from_str::<Value>(trimmed)

@@ -13,19 +13,19 @@ use super::{
 };
 use crate::conversation::OutputDelta;
 
-/// Longest name or key, with what stands around it.
+/// Longest name or key, with its delimiters.
 const NAME_BYTES_MAX: usize = 512;
 
 /// Call format of a family.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct XmlFormat {
-    /// Begins each call. Where it is empty, the marker that the reader stands behind does.
+    /// Marker of each call; empty if the marker before all calls serves.
     pub(crate) call: &'static str,
-    /// Reads the name, with what ends it.
+    /// Parses the name and its end.
     pub(crate) name: fn(text: &str) -> Head<'_>,
     /// Begins an argument.
     pub(crate) key: &'static str,
-    /// Reads the key, with what ends it.
+    /// Parses the key and its end.
     pub(crate) key_name: fn(text: &str) -> Head<'_>,
     /// Returns true if the key says that the value is text; `None` if the key does not say.
     pub(crate) is_text: fn(head: &str) -> Option<bool>,
@@ -53,9 +53,9 @@ enum State {
     Key,
     /// Before a value.
     Value,
-    /// In a value of which nothing but the line end before it was read.
+    /// In a value, of which only the leading line end was read.
     InValue,
-    /// In a text that is passed on as it comes.
+    /// In a string that is emitted as it arrives.
     InText,
 }
 
@@ -73,7 +73,7 @@ pub(crate) struct XmlCalls {
 }
 
 impl XmlCalls {
-    /// Reads calls from behind a marker that stands before a name, `in_call`, or before all calls.
+    /// Parses calls after a marker that stands before a name (`in_call`) or before all calls.
     pub(crate) fn new(tags: XmlFormat, in_call: bool) -> Self {
         Self {
             tags,
@@ -225,8 +225,8 @@ impl XmlCalls {
         None
     }
 
-    /// Looks for the end of the value: where it is, and whether it is certain; else how much of the rest
-    /// belongs to the value. What looks like an end counts only if a tag follows.
+    /// Searches the end of the value. Returns its position and if it is certain; else the length of
+    /// the rest that belongs to the value. An end marker counts only if a tag follows.
     fn value_end(&self, rest: &str) -> (usize, Option<Begins>) {
         let mut from = self.looked;
         loop {
