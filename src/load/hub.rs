@@ -95,8 +95,8 @@ impl Hub {
         }
     }
 
-    /// Downloads the files that are not here yet. All come from the one commit that was listed,
-    /// whatever is pushed meanwhile.
+    /// Downloads missing files, all from the commit that was listed, even if the repository changes
+    /// meanwhile.
     fn download(&self, api: &Api, wanted: &Wanted, listed: RepoInfo) -> Result<PathBuf, LoadError> {
         let fault = |error| self.fault(wanted, &error);
         let files = listed.siblings.into_iter().map(|file| file.rfilename);

@@ -54,11 +54,11 @@ pub struct ModelFiles {
 }
 
 impl ModelFiles {
-    /// A digest of everything that what the model computes depends on: the configuration and every
-    /// byte of the weights, which are read for it.
+    /// Returns a digest of everything that the model's results depend on: the configuration, and
+    /// every byte of the weights.
     ///
     /// # Errors
-    /// Names the tensor and file that cannot be read.
+    /// If a tensor cannot be read; names the tensor and the file.
     pub fn fingerprint(&self) -> Result<[u8; 32], LoadError> {
         fingerprint::fingerprint(self)
     }

@@ -1,4 +1,4 @@
-//! Reads `config.json` so that no number gets through that an executor could stumble over.
+//! Reads `config.json` and checks every number that an executor relies on.
 
 use std::{fmt::Display, path::PathBuf};
 
@@ -43,7 +43,7 @@ impl Count {
 pub(super) struct ConfigReader<'a> {
     keys: &'a Map<String, Value>,
     file: PathBuf,
-    /// Keys of the objects that this one lies in, each with a dot behind.
+    /// Keys of the enclosing objects, each with a dot behind.
     prefix: String,
 }
 
@@ -82,7 +82,7 @@ impl<'a> ConfigReader<'a> {
         }
     }
 
-    /// An error about one key: the file, the key, then `what`, which goes on from there.
+    /// Builds an error about one key: the file, the key, then `what`.
     pub(super) fn error(&self, key: &str, what: impl Display) -> LoadError {
         LoadError(format!(
             "{}: `{}{key}` {what}",

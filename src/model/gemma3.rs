@@ -115,7 +115,7 @@ fn set_layers(spec: &mut DecoderSpec, config: &ConfigReader<'_>) -> Result<(), L
     Ok(())
 }
 
-/// The rotary embeddings of layers that see everything, and of those that slide.
+/// Returns the RoPE parameters of full attention layers, and of sliding window layers.
 fn ropes(config: &ConfigReader<'_>) -> Result<(Rope, Rope), LoadError> {
     if let Some(parameters) = config.optional_section("rope_parameters")? {
         let global = parameters.section("full_attention")?;

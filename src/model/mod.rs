@@ -18,7 +18,7 @@ use spec::DecoderSpec;
 
 type Describe = fn(&ConfigReader<'_>, &ModelFiles) -> Result<DecoderSpec, LoadError>;
 
-/// Every `model_type` of `config.json` that can be run, with what describes it.
+/// Every supported `model_type` of `config.json`, and its describing function.
 const ARCHITECTURES: [(&str, Describe); 6] = [
     ("llama", llama::describe),
     ("mistral", mistral::describe),

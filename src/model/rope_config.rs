@@ -26,7 +26,7 @@ pub(super) fn read(config: &ConfigReader<'_>) -> Result<Rope, LoadError> {
     Ok(Rope { theta, scaling })
 }
 
-/// A `rope_parameters` object; `config` is the one that it lies in.
+/// Reads a `rope_parameters` object; `config` is its enclosing object.
 pub(super) fn read_parameters(
     parameters: &ConfigReader<'_>,
     config: &ConfigReader<'_>,

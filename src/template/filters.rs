@@ -160,7 +160,7 @@ fn indent(state: &State, text: &str, arguments: Rest<ValueOrKwargs>) -> Result<S
             None => " ".repeat(usize::try_from(width)?.min(INDENT_MAX)),
         },
     };
-    // The line break that Jinja2 adds keeps one that the text ends with.
+    // Jinja2 drops one trailing line break; the added one preserves it.
     let text = format!("{text}\n");
     let lines = python_lines(&text);
     state.consume_fuel((lines.len() * indention.len() / 64) as u64)?;

@@ -42,7 +42,7 @@ pub(super) struct ChatCall<'a> {
     pub(super) name: Cow<'a, str>,
     /// The arguments as the model wrote them.
     pub(super) text: Cow<'a, str>,
-    /// The arguments as the object that the text is, if it is one: what most templates expect.
+    /// The arguments as an object, if they parse to one; most templates expect that.
     pub(super) object: Option<Map<String, Json>>,
 }
 

@@ -30,7 +30,7 @@ pub(super) fn call(
     }
 }
 
-/// Calls a method on a text, if it is one that differs.
+/// Calls a string method that differs from `minijinja-contrib`'s.
 fn string_method(text: &str, method: &str, args: &[Value]) -> Result<Option<Value>, Error> {
     Ok(Some(match method {
         "strip" | "lstrip" | "rstrip" => strip(text, method, args)?,
@@ -49,7 +49,7 @@ fn string_method(text: &str, method: &str, args: &[Value]) -> Result<Option<Valu
     }))
 }
 
-/// The two methods that take the same bounds as `find`, on what is within them.
+/// `startswith` and `endswith` within bounds.
 fn string_method_of_slice(
     text: &str,
     method: &str,
@@ -259,7 +259,7 @@ fn join(separator: &str, args: &[Value]) -> Result<Value, Error> {
     Ok(out.into())
 }
 
-/// Calls a method on a list, if it is one that `minijinja-contrib` lacks.
+/// Calls a list method that `minijinja-contrib` lacks.
 fn list_method(list: &Value, method: &str, args: &[Value]) -> Result<Option<Value>, Error> {
     match method {
         "copy" => Ok(Some(list.clone())),

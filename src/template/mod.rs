@@ -91,11 +91,11 @@ impl ChatTemplate {
         })
     }
 
-    /// Renders a conversation at the given time, which only `strftime_now` shows.
+    /// Renders a conversation at a time, which only `strftime_now` shows.
     ///
     /// # Errors
-    /// [`TemplateError::Refused`] with the template's own message, [`TemplateError::Broken`] where
-    /// it fails or does not come to an end.
+    /// [`TemplateError::Refused`] with the template's own message; [`TemplateError::Broken`] if the
+    /// template fails or does not end.
     pub fn render(
         &self,
         rendering: &Rendering<'_>,

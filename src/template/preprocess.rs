@@ -69,8 +69,8 @@ fn scan(text: &str, found: impl Fn(usize, &str) -> bool) -> Option<usize> {
     None
 }
 
-/// `transformers` adds `generation` tags to mark what the model wrote. They print their body, and
-/// have a scope of their own as a `with` block has.
+/// Rewrites `generation` tags, with which `transformers` marks the model's output. They print their
+/// body, and have a scope of their own as a `with` block has.
 fn rewritten(block: &str) -> String {
     let result = match statement(block) {
         Some("generation") => Some(block.replace("generation", "with")),

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::messages::ChatMessage;
 
-/// The template argument that says so; some templates read it themselves.
+/// The template argument that keeps reasoning; some templates read it themselves.
 pub const ARGUMENT: &str = "preserve_thinking";
 
 const MARKERS: (&str, &str) = ("<think>", "</think>");

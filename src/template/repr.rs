@@ -33,7 +33,7 @@ pub(super) fn sentinels(state: &State) -> Option<Value> {
     state.lookup(SENTINELS)
 }
 
-/// The character that a value's text has at this place: what a sentinel stands for, else `c`.
+/// Returns the original character of a sentinel; other characters stay.
 pub(super) fn revealed(sentinels: Option<&Value>, c: char) -> char {
     sentinels
         .and_then(|sentinels| sentinels.downcast_object_ref::<Sentinels>()?.reveal(c))

@@ -1,4 +1,4 @@
-//! Added tokens: those that are looked for in a text before its words reach the model.
+//! Added tokens, which are searched in a text before the model tokenises its words.
 
 use std::{collections::HashMap, ops::Range, sync::Arc};
 
@@ -169,8 +169,8 @@ impl Finder {
         Ok(Self { automaton, tokens })
     }
 
-    /// Appends what it finds in `range`. White space is taken along up to `limit`, but none that
-    /// `found` has already.
+    /// Appends the tokens found in `range`. White space around them belongs to them up to `limit`,
+    /// unless `found` has it already.
     fn find(&self, text: &str, range: Range<usize>, limit: usize, found: &mut Vec<Found>) {
         if range.is_empty() || self.tokens.is_empty() {
             return;

@@ -15,7 +15,7 @@ pub struct Detokenizer {
     tokenizer: Tokenizer,
     /// The start of a character whose rest is still to come: at most three bytes.
     pending: Vec<u8>,
-    /// Nothing has been written yet, so a SentencePiece word still loses its leading space.
+    /// True at the start of a text, where a SentencePiece word loses its leading space.
     at_start: bool,
     /// Control tokens that are written all the same.
     shown: Arc<[TokenId]>,
@@ -38,7 +38,7 @@ impl Detokenizer {
         Self { shown, ..self }
     }
 
-    /// The same behind a text that has begun: a first space is one.
+    /// Continues a text: a leading space stays.
     #[must_use]
     pub fn continuing(self) -> Self {
         Self {
@@ -54,8 +54,8 @@ impl Detokenizer {
         stripped(bytes, self.at_start)
     }
 
-    /// The whole characters that `id` completes. Unknown ids write nothing, nor do control tokens but
-    /// for those that are shown.
+    /// Returns the characters that `id` completes. Unknown ids and hidden control tokens write
+    /// nothing.
     pub fn push(&mut self, id: TokenId) -> String {
         let bytes = written(&self.tokenizer, &self.shown, id);
         self.pending

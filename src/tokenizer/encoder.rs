@@ -38,8 +38,8 @@ pub(super) struct Encoder {
     forbidden: Vec<bool>,
 }
 
-/// A text of a control character, an unassigned one and a private one: whatever a vocabulary
-/// lacks, it lacks one of these.
+/// A control character, an unassigned one and a private one: any incomplete vocabulary lacks one of
+/// these.
 const STRANGE_TEXT: &str = "\u{1}\u{378}\u{10FFFD}";
 
 impl Encoder {
@@ -111,8 +111,8 @@ impl Encoder {
         Ok(tokens.flatten().map(|token| token.id).collect())
     }
 
-    /// The tokens of a word, of which none is forbidden: a model may list control tokens among its
-    /// own, and so reach one by merging, or as a piece.
+    /// Tokenises a word without forbidden tokens. A model may list control tokens among its own,
+    /// and reach one by merging.
     fn tokenize(&self, word: &str) -> tokenizers::Result<Vec<Token>> {
         let tokens = match &self.stages.model {
             Model::Library(model) => model.tokenize(word)?,
@@ -140,7 +140,7 @@ impl Encoder {
     }
 }
 
-/// Cuts a long text where no added token is found, each part with its share of those found.
+/// Cuts a long text where no added token is found; each part has its own found tokens.
 fn parts<'a>(text: &str, mut found: &'a [Found]) -> Vec<(Range<usize>, &'a [Found])> {
     let mut parts = Vec::new();
     let mut start = 0;

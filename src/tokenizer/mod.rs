@@ -56,7 +56,7 @@ pub enum TokenizerError {
         /// Error of the system.
         source: std::io::Error,
     },
-    /// A file that is not what its name says.
+    /// A file that does not have the expected format.
     #[error("{path} is not a tokenizer: {reason}", path = path.display())]
     Malformed {
         /// The file.
@@ -196,9 +196,9 @@ impl Tokenizer {
         String::from_utf8_lossy(self.0.vocabulary.bytes(id)).into_owned()
     }
 
-    /// The bytes that a token adds to the text: none for control tokens and unknown ids.
+    /// Returns the bytes that a token adds to the text: empty for control tokens and unknown ids.
     ///
-    /// A SentencePiece word keeps its leading space, also where it would open the text.
+    /// A SentencePiece word keeps its leading space, also at the start of a text.
     #[must_use]
     pub fn token_bytes(&self, id: TokenId) -> Vec<u8> {
         self.0.vocabulary.shown_bytes(id).to_vec()

@@ -17,7 +17,8 @@ use super::TokenizerError;
 /// The pre-tokenizer of a name in `tokenizer.ggml.pre`.
 pub(super) struct Family {
     names: &'static [&'static str],
-    /// Applied in turn: each cuts what the ones before it left, and its matches are words.
+    /// Patterns, applied in turn: each cuts the rest of the ones before it, and its matches are
+    /// words.
     patterns: &'static [&'static str],
     /// The text is brought to Unicode's composed form first.
     composes: bool,
@@ -65,8 +66,8 @@ const DEEPSEEK_V3: &str = concat!(
     r"|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*",
     r"|\s*[\r\n]+|\s+(?!\S)|\s+"
 );
-/// Letters of the alphabets that have upper and lower case. Characters that are another's
-/// compatibility form are given by number, so that no editor composes them away.
+/// Letters of alphabets with upper and lower case. Compatibility characters are written by number,
+/// so that no editor composes them away.
 const DEEPSEEK_LLM_WORD: &str = concat!(
     r"\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-ᲺᲽ-Ჿᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-ἕἘ-Ἕ",
     r"ἠ-ὅὈ-Ὅὐ-ὗὙὛὝὟ-\x{1F7D}ᾀ-ᾴᾶ-ᾼ\x{1FBE}ῂ-ῄῆ-ῌῐ-\x{1FD3}ῖ-\x{1FDB}ῠ-Ῥῲ-ῴῶ-ῼℂℇℊ-ℓℕℙ-ℝℤ",

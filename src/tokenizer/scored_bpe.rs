@@ -24,7 +24,7 @@ struct Piece {
     score: f32,
 }
 
-/// A run of characters on the way to a token; `len` is 0 once its left neighbour has swallowed it.
+/// A run of characters on the way to a token; `len` is 0 once its left neighbour has merged it.
 struct Symbol {
     start: usize,
     len: usize,
@@ -38,7 +38,7 @@ struct Merge {
     score: f32,
     left: usize,
     right: usize,
-    /// Bytes of both: when they no longer add up to it, one of the two has been merged elsewhere.
+    /// Bytes of both: if they no longer add up, one of the two was merged elsewhere.
     len: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Tokens with a role: those that templates name, and those that end a turn.
+//! Special tokens: those that templates name, and EOS tokens.
 
 use serde_json::{Map, Value};
 
@@ -41,7 +41,7 @@ impl SpecialTokens {
     }
 }
 
-/// Control tokens that end a turn or a text in the families that have them.
+/// Texts of EOS tokens in known families.
 const EOS_TEXTS: [&str; 20] = [
     "<|im_end|>",
     "<|eot_id|>",

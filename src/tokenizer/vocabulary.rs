@@ -59,7 +59,7 @@ impl Vocabulary {
         &self.bytes[start..end]
     }
 
-    /// The bytes that an id adds to a text: none where it is a control token.
+    /// Returns the bytes that an id adds to a text; empty for a control token.
     pub(super) fn shown_bytes(&self, id: TokenId) -> &[u8] {
         if self.hidden.get(id as usize) == Some(&true) {
             &[]

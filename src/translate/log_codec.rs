@@ -115,10 +115,10 @@ pub fn left_out(head: &str) -> usize {
     serde_json::from_str(head).map_or(0, |Truncated { left_out }| left_out)
 }
 
-/// The items of a turn that was stored: its input and what was answered.
+/// Decodes the items of a stored turn: its input and its output.
 ///
 /// # Errors
-/// A sentence, if the texts are not what is stored.
+/// If the texts are no stored turn.
 pub fn items(input_items: &[String], body: &str) -> Result<(Vec<Item>, Vec<Item>), String> {
     let input: Result<Vec<InputItem>, _> = input_items
         .iter()

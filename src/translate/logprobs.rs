@@ -54,7 +54,7 @@ fn of_token(token: &TokenLogprobs, with_bytes: bool) -> response::TokenLogprob {
 
 /// As a choice of a chat completion, or what is new of it, shows them.
 pub(super) fn in_chat<'a>(tokens: impl IntoIterator<Item = &'a TokenLogprobs>) -> ChatLogprobs {
-    // A control token has no bytes in any text.
+    // A control token has no bytes in a text.
     let bytes = |likely: &TokenLogprob| Some(likely.bytes.clone()).filter(|it| !it.is_empty());
     let top = |likely: &TokenLogprob| ChatTopLogprob {
         token: likely.text.clone(),
@@ -73,8 +73,8 @@ pub(super) fn in_chat<'a>(tokens: impl IntoIterator<Item = &'a TokenLogprobs>) -
     }
 }
 
-/// As a choice of a completion shows them. `offset` is how many characters of its text came before
-/// these tokens; returns how many then have.
+/// Returns log probabilities as a completion's choice shows them. `offset` is the number of
+/// characters before these tokens; also returns the number after them.
 pub(super) fn in_completion<'a>(
     tokens: impl IntoIterator<Item = &'a TokenLogprobs>,
     mut offset: usize,

@@ -12,7 +12,7 @@ use crate::{
     wire::{ErrorObject, Response, response as wire},
 };
 
-/// The response object of a response, as far as it has come.
+/// Returns the response object of a response, as far as it has come.
 pub fn response(record: &ResponseState) -> Response {
     let turn = &record.turn;
     let labels = &turn.labels;

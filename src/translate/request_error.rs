@@ -2,7 +2,7 @@
 
 use crate::limits;
 
-/// A request that cannot be answered as it stands. All of this is for the client.
+/// A request error. All its fields are for the client.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct RequestError {
@@ -93,7 +93,7 @@ impl RequestError {
         }
     }
 
-    /// Refuses the first parameter that is asked for and that this server does not have.
+    /// Rejects the first requested parameter that this server does not have.
     pub(super) fn of_absent(asked_for: &[(&str, bool)]) -> Result<(), Self> {
         match asked_for.iter().find(|(_, asked)| *asked) {
             Some((param, _)) => Err(Self::unsupported(param)),

@@ -20,7 +20,7 @@ pub struct EventEncoder {
     open: Option<Open>,
 }
 
-/// The item that is open, as far as its deltas need it.
+/// The state of the open item that its deltas need.
 #[derive(Debug)]
 struct Open {
     index: usize,
@@ -251,7 +251,7 @@ fn part_body(item_id: String, output_index: usize, part: wire::OutputPart) -> Ev
     }
 }
 
-/// The item as it is announced: its part is announced by an event of its own.
+/// Returns an item as its `added` event shows it: without content, which has events of its own.
 fn without_content(mut item: wire::OutputItem) -> wire::OutputItem {
     match &mut item {
         wire::OutputItem::Message { content, .. } | wire::OutputItem::Reasoning { content, .. } => {

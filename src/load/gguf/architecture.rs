@@ -1,4 +1,4 @@
-//! The architectures of GGUF files that can be read, and what their tensors are called elsewhere.
+//! GGUF architectures that can be read, and their tensors' names in Hugging Face's layout.
 
 use super::metadata::Metadata;
 use crate::load::LoadError;
@@ -6,7 +6,7 @@ use crate::load::LoadError;
 /// `general.architecture` of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Architecture {
-    /// Llama and everything that was converted as it, Mistral included.
+    /// Llama, and models that were converted as Llama, Mistral included.
     Llama,
     Qwen2,
     Qwen3,
@@ -47,7 +47,7 @@ impl Architecture {
         }
     }
 
-    /// The Hugging Face name of a tensor, or `None` for one that such a model does not have.
+    /// Returns the Hugging Face name of a tensor; `None` if the architecture has no such tensor.
     pub(super) fn hugging_face_name(self, name: &str) -> Option<String> {
         match name {
             "token_embd.weight" => return Some("model.embed_tokens.weight".into()),

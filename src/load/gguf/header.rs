@@ -1,4 +1,4 @@
-//! The header of a GGUF file: its metadata and where each tensor lies, all checked.
+//! The header of a GGUF file: metadata and tensor offsets, all checked.
 //!
 //! Format: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>.
 
@@ -150,7 +150,7 @@ fn past_the_end(byte_length: usize, data: &Range<usize>) -> String {
     )
 }
 
-/// The checked shape, and the number of bytes that a tensor of it takes.
+/// Checks a shape; returns it with the number of bytes of the tensor.
 fn measure(shape: &[u64], encoding: TensorType) -> Result<(Vec<usize>, usize), String> {
     let too_large = || format!("has the impossible shape {shape:?}");
     let mut sizes = Vec::with_capacity(shape.len());

@@ -23,7 +23,7 @@ use crate::tokenizer::TokenizerSource;
 pub(super) use blocks::decode_blocks;
 pub use blocks::{BlockFormat, BlockPart, PART};
 
-/// Opens a GGUF file: reads its header, checks that every tensor lies within the file.
+/// Opens a GGUF file: reads its header, and checks that every tensor is within the file.
 pub(super) fn open(path: &Path) -> Result<ModelFiles, LoadError> {
     let file = MappedFile::open(path)?;
     read(file).map_err(|fault| fault.in_file(path))

@@ -187,7 +187,7 @@ impl Tensor {
         }
     }
 
-    /// Elements of one row; a vector has rows of one.
+    /// Returns the elements of one row; a vector has rows of one.
     fn row_elements(&self) -> usize {
         self.info.shape[1..].iter().product()
     }

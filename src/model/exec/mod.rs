@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use crate::id::TokenId;
 
-/// A loaded model on one device. Lives on the engine's thread only; its arrays never leave it.
+/// A loaded model on one device. It lives on the engine's thread only; its arrays never leave it.
 pub trait Executor {
     /// Key/value memory of one sequence.
     type Kv: KvCache;
@@ -21,7 +21,7 @@ pub trait Executor {
     /// Largest number of tokens of one sequence.
     fn context_length(&self) -> usize;
 
-    /// Bytes of key/value memory that one token takes.
+    /// Returns the bytes of the KV cache of one token.
     fn kv_bytes_per_token(&self) -> usize;
 
     /// Empty memory for a new sequence.
@@ -70,7 +70,7 @@ pub trait KvCache: Sized {
     /// Bytes held alone or shared.
     fn bytes(&self) -> usize;
 
-    /// A memory with the first `len` tokens of this one; shares what it can.
+    /// Returns a cache with the first `len` tokens of this one; shares pages where possible.
     fn fork(&self, len: usize) -> Self;
 
     /// Drops all but the first `len` tokens.
@@ -170,7 +170,7 @@ impl KvElementType {
 #[error("{0}")]
 pub struct ExecError(pub String);
 
-/// Refuses a step that an executor would read beyond its arrays for.
+/// Checks a step's slots, so that an executor does not read beyond its arrays.
 fn check_slots<K: KvCache>(
     slots: &[Slot<'_, K>],
     context_length: usize,

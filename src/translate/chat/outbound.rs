@@ -28,7 +28,7 @@ impl ReasoningAlias {
     }
 }
 
-/// The completion that the ended answers to one request make; there is at least one.
+/// Returns the completion of a request's ended choices; there is at least one.
 pub fn completion(answers: &[ResponseState], alias: ReasoningAlias) -> Option<ChatCompletion> {
     let first = answers.first()?;
     Some(ChatCompletion {
@@ -75,7 +75,7 @@ fn choice(index: usize, record: &ResponseState, alias: ReasoningAlias) -> ChatCh
     }
 }
 
-/// The call that an item is, as far as it has come.
+/// Returns the call of an item, as far as it has come.
 pub(super) fn call(item: &OutputItem) -> Option<ToolCall> {
     match &item.content {
         Output::Message(_) | Output::Reasoning(_) => None,

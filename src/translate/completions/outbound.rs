@@ -13,8 +13,8 @@ use crate::{
     },
 };
 
-/// The completion that the ended answers to one request make: `answers` to each prompt, with the
-/// prompts in front if `echo` is set. There is at least one.
+/// Returns the completion of a request's ended choices: `answers` for each prompt, with the prompts
+/// in front if `echo` is set. There is at least one.
 pub fn completion(records: &[ResponseState], answers: usize, echo: bool) -> Option<Completion> {
     let first = records.first()?;
     let choices = records.iter().enumerate().map(|(index, record)| {
@@ -55,7 +55,7 @@ fn frame(first: &ResponseState) -> Completion {
     }
 }
 
-/// Token counts of all answers; those to one prompt share it.
+/// Returns the token counts of all choices; choices of one prompt share its count.
 fn usage(records: &[ResponseState], answers: usize) -> ChatUsage {
     let mut all = ChatUsage::default();
     for records in records.chunks(answers.max(1)) {

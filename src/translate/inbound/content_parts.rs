@@ -75,8 +75,8 @@ fn no_image(path: &str, kind: &str, has_file: bool, url: Option<&Value>) -> Requ
     unsupported(path, message)
 }
 
-/// Translates what a call gave: a text, or parts. A part that is neither text nor an image is kept as
-/// the JSON it is.
+/// Translates the output of a call: a string, or parts. A part that is neither text nor an image is
+/// kept as JSON text.
 pub(super) fn output_parts(path: &str, output: &Value) -> Result<Vec<ContentPart>, RequestError> {
     match output {
         Value::String(text) => Ok(vec![ContentPart::Text(text.clone())]),

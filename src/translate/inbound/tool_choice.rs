@@ -1,4 +1,5 @@
-//! `tool_choice` and what limits calls → what may be called, what must, and what the model is shown of it.
+//! Translates `tool_choice` and call limits to the allowed and forced calls, and to the tools that
+//! the model sees.
 
 use serde_json::Value;
 
@@ -139,7 +140,7 @@ fn declared(tool: &Tool) -> Vec<NamedTool> {
     }
 }
 
-/// The functions that a model is shown: all, or those that it may call.
+/// Returns the functions that the model sees: all, or the allowed ones.
 pub(in crate::translate) fn shown(tools: &[Tool], choice: &ToolChoice) -> Vec<FunctionTool> {
     let all = tools.iter().flat_map(Tool::shown);
     let wanted: Vec<String> = match choice {

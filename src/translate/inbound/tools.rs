@@ -147,7 +147,7 @@ fn custom_format(path: &str, format: ToolFormat) -> Result<CustomFormat, Request
     }
 }
 
-/// A namespace with those of its members that are there; nothing if none is.
+/// Returns a namespace with its supported members; `None` if it has none.
 fn namespace(
     path: &str,
     tool: ToolDeclaration,
@@ -194,7 +194,7 @@ fn tool_name(path: &str, name: Option<String>) -> Result<String, RequestError> {
     Err(RequestError::invalid(path, message))
 }
 
-/// A call says nothing but a name, so every name must stand for one thing.
+/// Rejects two tools of one name: a call names its tool only.
 fn refuse_doubles(tools: &[Tool]) -> Result<(), RequestError> {
     let mut names = HashSet::new();
     for (index, tool) in tools.iter().enumerate() {

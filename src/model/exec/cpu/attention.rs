@@ -58,7 +58,7 @@ pub(super) struct Attention {
     pub(super) rotation: usize,
 }
 
-/// A layer's attention, its number, and where its projections are.
+/// A layer's attention, its index, and the offsets of its projections.
 pub(super) struct AttentionLayer<'a> {
     pub(super) attention: &'a Attention,
     pub(super) layer: usize,

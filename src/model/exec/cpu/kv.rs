@@ -21,8 +21,8 @@ use crate::{
     model::exec::{ExecError, KvCache, KvExport},
 };
 
-/// Bytes of keys of one layer and head that lie together, and as many of values after them. Longer
-/// stretches are read faster; what a fork copies and the last page wastes grows with them.
+/// Bytes of contiguous keys of one layer and head in a page, followed by as many of values. Longer
+/// runs are read faster; the cost of a fork's copy and the waste in the last page grow with them.
 const STRETCH: usize = 32 << 10;
 
 /// Strips of a page at most.
@@ -205,11 +205,11 @@ impl<E: KvElement> CpuKv<E> {
         }
     }
 
-    /// Makes room for `count` more tokens and counts them as held; every layer must then write
+    /// Makes room for `count` more tokens and counts them as cached; every layer must then write
     /// them.
     ///
     /// # Errors
-    /// When there is no memory for them; nothing has changed then.
+    /// If memory runs out; nothing has changed then.
     pub(super) fn extend(&mut self, count: usize) -> io::Result<()> {
         let (len, held) = (self.len + count, self.pages.len());
         if let Some(last) = self.pages.get_mut(self.len / self.store.page_tokens())

@@ -17,7 +17,7 @@ use super::{
     matrix::{Matrix, Weights},
 };
 
-/// Tiles of one piece of work at most: what they take fits into a core's own cache.
+/// Most tiles of one task: their weights fit into a core's own cache.
 const TILES_MAX: usize = 16;
 /// Tasks for each thread, so that no thread waits long for the last task.
 const PIECES_PER_THREAD: usize = 6;

@@ -45,7 +45,7 @@ pub trait KvElement: Element {
     /// The element type.
     const TYPE: KvElementType;
 
-    /// Writes it, little-endian, into as many bytes as it has.
+    /// Writes the number, little-endian.
     fn put(self, bytes: &mut [u8]);
 
     /// Decodes a number from the bytes that [`Self::put`] writes.
@@ -136,7 +136,7 @@ pub enum ActivationBits {
     /// 8 bits, as most engines do.
     #[default]
     Eight,
-    /// 16 bits: what comes out is that of 32-bit floats, to rounding.
+    /// 16 bits: results equal those of 32-bit floats, up to rounding.
     Sixteen,
 }
 

@@ -48,10 +48,10 @@ pub(super) struct Packer {
     pub(super) arena: Arena,
 }
 
-/// Packs what `part_of` gives for a row and a block.
+/// Packs the blocks that `part_of` returns for a row and a block index.
 ///
 /// # Errors
-/// When there is no memory for it.
+/// If memory runs out.
 pub(super) fn quantised(
     packer: &mut Packer,
     shape: Shape,

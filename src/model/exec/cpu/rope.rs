@@ -54,8 +54,8 @@ impl RopeTables {
 }
 
 impl RopeTable<'_> {
-    /// Turns a head of one token, the pairs being an element of the first half and one of the
-    /// second, and scales it.
+    /// Applies RoPE to a head of one token, and scales it. A pair is an element of the first half
+    /// and one of the second.
     pub(super) fn apply(&self, token: usize, scale: f32, head: &mut [f32]) {
         let table = &self.table[token * self.pairs..(token + 1) * self.pairs];
         let (first, second) = head.split_at_mut(self.pairs);

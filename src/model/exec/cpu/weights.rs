@@ -105,7 +105,7 @@ impl Weights<'_> {
             (5, false) => Packing::Five,
             (_, false) => Packing::Eight,
         };
-        // Where bytes have room to spare, what stands for 0 is moved to the middle.
+        // Bytes have room to spare: the zero point moves to the middle.
         let (zero, moved) = match packing {
             Packing::Eight | Packing::EightByHalves if format.zero > 0 => (128, 128 - format.zero),
             _ => (format.zero, 0),

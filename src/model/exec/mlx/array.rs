@@ -17,8 +17,8 @@ pub(super) fn dim(size: usize) -> i32 {
     i32::try_from(size).unwrap_or(i32::MAX)
 }
 
-/// An array over the elements of a vector, which MLX takes over and frees where it can, and copies
-/// where it cannot.
+/// Builds an array over a vector's elements. MLX takes the vector over if it can, and copies it
+/// otherwise.
 pub(super) fn from_vec<T: ArrayElement>(data: Vec<T>, shape: &[usize]) -> Result<Array> {
     if shape.iter().product::<usize>() != data.len() {
         let what = format!(

@@ -19,8 +19,8 @@ use super::{
     rope::{Heads, Rotation},
 };
 
-/// Queries of one sequence that are attended at once where scores are held in memory: keys beyond
-/// the last of a block are never multiplied, and scores stay small.
+/// Queries of one sequence in one block, if scores are held in memory. Keys beyond the last query
+/// of a block are never multiplied, and scores stay small.
 const BLOCK_QUERIES: usize = 128;
 
 /// The attention of one layer.

@@ -1,15 +1,15 @@
 //! The library behind MLX's matrix products on Linux CPUs.
 
-/// Names under which OpenBLAS has the function that sets its number of threads: its own, and that
-/// of the build in the wheels of SciPy's project.
+/// Names of OpenBLAS's function that sets the number of threads: its own, and that of the build in
+/// SciPy's wheels.
 #[cfg(target_os = "linux")]
 const SET_THREADS: [&std::ffi::CStr; 2] = [
     c"openblas_set_num_threads",
     c"scipy_openblas_set_num_threads",
 ];
 
-/// Tells OpenBLAS, if that is what is linked, to work in the calling thread only. Its own threads
-/// take processor time while they wait for work, from the lanes that have some.
+/// Makes OpenBLAS work in the calling thread only, if it is linked. Its own threads would spin on
+/// processors that the CPU streams use.
 #[cfg(target_os = "linux")]
 pub(super) fn use_one_thread() {
     for name in SET_THREADS {

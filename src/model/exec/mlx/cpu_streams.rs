@@ -1,5 +1,5 @@
-//! Streams that work side by side. MLX runs the operations of one CPU stream one after the other,
-//! on one core.
+//! Parallel CPU streams. MLX runs the operations of one CPU stream one after the other, on one
+//! core.
 
 use std::{num::NonZero, ops::Range, thread};
 
@@ -76,8 +76,8 @@ impl CpuStreams {
         }
     }
 
-    /// Applies `work` to all rows of `x`, split among the lanes where there are enough; `work` is
-    /// told which rows it has, and which lanes are left to it.
+    /// Applies `work` to all rows of `x`, split among the streams if there are enough rows. `work`
+    /// gets its rows, and the streams that it may use.
     pub(super) fn over_rows(
         &self,
         x: &Array,

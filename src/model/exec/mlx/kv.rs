@@ -162,8 +162,8 @@ impl Buffers {
         Ok(copy)
     }
 
-    /// Grows to hold at least `capacity` tokens: by an eighth of what there is, so that copying
-    /// stays in proportion to what is written.
+    /// Grows to at least `capacity` tokens, by an eighth at least, so that copying stays
+    /// proportional to writing.
     fn reserve(&mut self, capacity: usize) -> Result<()> {
         if capacity <= self.capacity {
             return Ok(());

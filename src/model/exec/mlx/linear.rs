@@ -76,8 +76,8 @@ impl Linear {
     }
 }
 
-/// Linear layers over the same input whose outputs stand side by side: one fused layer, or several
-/// where their weights are stored in ways that do not join.
+/// Linear layers over the same input, with concatenated outputs: one fused layer, or several if
+/// their weights' types cannot be joined.
 pub(super) struct Projection(pub(super) Vec<Linear>);
 
 impl Projection {
@@ -102,7 +102,7 @@ pub(super) fn soft_cap(x: Array, cap: Option<f32>) -> Result<Array> {
     ops::tanh(x.divide(&cap)?)?.multiply(&cap)
 }
 
-/// A number as an array of a type, so that it does not change the type of what it is combined with.
+/// Returns a number as an array of a type, so that it does not change the type of its operand.
 pub(super) fn scalar(number: f32, dtype: ArrayType) -> Result<Array> {
     Array::from_f32(number).as_dtype(dtype)
 }

@@ -143,7 +143,8 @@ impl Loader<'_> {
         })
     }
 
-    /// A norm before linear layers, and the factors that these have to take over from it, if any.
+    /// Returns a norm before linear layers, and the factors that these layers take over from it, if
+    /// any.
     fn leading_norm(&self, name: &str) -> Result<(RmsNorm, Option<Vec<f32>>), LoadError> {
         let width = self.spec.hidden_size;
         if !self.weights.backend.folds_norms() {

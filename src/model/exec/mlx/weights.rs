@@ -24,7 +24,7 @@ pub(super) struct Weights<'a> {
     pub(super) backend: Backend,
     pub(super) dtype: ArrayType,
     pub(super) lanes: &'a CpuStreams,
-    /// Memory that matrices are read into, kept from one to the next.
+    /// Buffer for reading matrices, reused.
     pub(super) buffer: Cell<Vec<f32>>,
 }
 
@@ -155,8 +155,8 @@ impl Weights<'_> {
             .map_err(|error| failed(parts[0].name, &error))
     }
 
-    /// A matrix at the beginning of `values`, which MLX takes over, or which serve again where it
-    /// only copies: fresh memory costs more than what is read into it.
+    /// Returns a matrix of the first `values`. MLX takes the buffer over if it can, and copies
+    /// otherwise; the buffer is then reused, because new memory costs more than reading into it.
     fn matrix_of(&self, mut values: Vec<f32>, shape: &[usize]) -> array::Result<Array> {
         let len = shape.iter().product();
         if self.backend.adopts_memory() {

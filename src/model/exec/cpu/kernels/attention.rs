@@ -350,7 +350,7 @@ impl Segment {
         self.within(seen)
     }
 
-    /// The part of a range of keys that lies in this segment, counted from its start.
+    /// Returns the part of a range of keys that lies in this split, counted from its start.
     fn within(&self, keys: Range<usize>) -> Range<usize> {
         let first = self.number * SEGMENT;
         let place = |key: usize| key.clamp(first, first + SEGMENT) - first;

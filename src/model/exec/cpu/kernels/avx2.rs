@@ -6,7 +6,7 @@ use half::f16;
 
 use super::simd::{Kernel, LANES, Simd};
 
-/// Proof that the processor has the instructions; those of AVX-VNNI too if `VNNI`.
+/// Proof that the processor has AVX2, and AVX-VNNI if `VNNI`.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::model::exec::cpu) struct Avx2<const VNNI: bool>(());
 
@@ -272,7 +272,7 @@ impl<const VNNI: bool> Simd for Avx2<VNNI> {
     #[inline(always)]
     fn with_fifth_bits(self, a: Self::B, bits: u64) -> Self::B {
         halves!(half => {
-            // Every byte gets the byte of bits that its own bit is in, and keeps that bit.
+            // Every byte gets the byte of bits that contains its own bit, and keeps that bit.
             let word = _mm256_set1_epi32((bits >> (32 * half)) as i32);
             let places = _mm256_set_epi64x(
                 0x0303_0303_0303_0303,

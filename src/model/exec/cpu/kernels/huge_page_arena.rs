@@ -109,7 +109,7 @@ impl Arena {
 impl Chunk {
     /// Allocates at least `bytes` bytes, all 0.
     fn new(bytes: usize) -> io::Result<Self> {
-        // What lies before the first large page is never touched, and so takes no memory.
+        // The bytes before the first huge page are never touched, and so take no memory.
         let map = MmapMut::map_anon(bytes.next_multiple_of(HUGE_PAGE) + HUGE_PAGE)?;
         // Without huge pages the kernels are slower and otherwise the same.
         #[cfg(target_os = "linux")]

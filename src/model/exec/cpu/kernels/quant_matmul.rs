@@ -233,7 +233,7 @@ impl<'a, W: Format> Tile<'a, W> {
         }
     }
 
-    /// Sets sums of products to what quants that stand for 0 will have added too much.
+    /// Starts the sums with the correction for quants whose zero point is not 0.
     #[inline(always)]
     fn start<S: Simd, const N: usize>(&self, s: S, shifts: &[i32; N], dots: &mut [S::I; N]) {
         let (has_zero, taken) = (self.weights.zero != 0, W::IS_BYTES && S::TAKES_128);
@@ -340,7 +340,7 @@ trait Format {
     const GROUPS: usize;
     /// True if quants take whole bytes.
     const IS_BYTES: bool;
-    /// The quant that stands for 0 where there are no minima.
+    /// The zero point of quants without minima.
     const ZERO: i32;
 
     /// `-128` times something → `-ZERO` times it.

@@ -18,8 +18,8 @@ pub(in crate::model::exec::cpu) trait Kernel {
     fn run<S: Simd>(self, simd: S) -> Self::Output;
 }
 
-/// A processor's instructions. A value exists only where the processor has them, so that methods
-/// are safe to call.
+/// A SIMD level's vector operations. A value of the type exists only if the processor has the
+/// instructions, so the methods are safe to call.
 pub(in crate::model::exec::cpu) trait Simd: Copy {
     /// Sixteen 32-bit floats.
     type F: Copy;

@@ -37,7 +37,7 @@ const LOOKS_PER_GLANCE: u32 = 1024;
 const OPEN: u64 = 1 << 31;
 const INSIDE: u64 = OPEN - 1;
 
-/// The caller's thread and those that help it.
+/// The caller's thread and its helpers.
 pub(in crate::model::exec::cpu) struct Pool {
     shared: Arc<Shared>,
     helpers: Vec<JoinHandle<()>>,
@@ -241,7 +241,7 @@ impl Shared {
         }
     }
 
-    /// Takes part in the round that `word` shows, unless it has changed meanwhile.
+    /// Enters the round that `word` shows; false if the round has changed meanwhile.
     fn enter(&self, word: u64) -> bool {
         let entered = self.word.compare_exchange(word, word + 1, SeqCst, Relaxed);
         if entered.is_err() {
