@@ -44,10 +44,10 @@ impl CustomInput {
         match &mut self.state {
             State::Opening(held) => {
                 held.push(c);
-                match opening(held) {
-                    Opening::Maybe => {}
-                    Opening::Whole => self.state = State::Text(String::new()),
-                    Opening::Bare => {
+                match match_wrapper(held) {
+                    WrapperMatch::Maybe => {}
+                    WrapperMatch::Whole => self.state = State::Text(String::new()),
+                    WrapperMatch::Bare => {
                         input.push_str(held);
                         self.state = State::Bare;
                     }
@@ -80,7 +80,7 @@ impl CustomInput {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Opening {
+enum WrapperMatch {
     /// The text may still become `{"input": "`.
     Maybe,
     /// The text is the wrapper.
@@ -89,18 +89,18 @@ enum Opening {
     Bare,
 }
 
-fn opening(text: &str) -> Opening {
+fn match_wrapper(text: &str) -> WrapperMatch {
     let name = format!("\"{CUSTOM_INPUT}\"");
     let mut rest = text;
     for expected in ["{", &name, ":", "\""] {
         rest = rest.trim_start();
         match rest.strip_prefix(expected) {
             Some(after) => rest = after,
-            None if expected.starts_with(rest) => return Opening::Maybe,
-            None => return Opening::Bare,
+            None if expected.starts_with(rest) => return WrapperMatch::Maybe,
+            None => return WrapperMatch::Bare,
         }
     }
-    Opening::Whole
+    WrapperMatch::Whole
 }
 
 /// Returns the character of a complete escape; U+FFFD if JSON does not define it.

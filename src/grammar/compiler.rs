@@ -1,7 +1,6 @@
 //! Compiles grammars on a thread of their own, and caches them.
 
 use std::{
-    collections::{HashMap, VecDeque},
     fmt,
     sync::{
         Arc, Mutex,
@@ -13,6 +12,7 @@ use std::{
 };
 
 use llguidance::{Matcher, ParserFactory};
+use quick_cache::{Weighter, unsync::Cache};
 
 use super::{
     GrammarError, GrammarSpec, Shape, StartAt, StructuralTags, Trigger,
@@ -44,10 +44,10 @@ const OVERDUE_MAX: usize = 2;
 const STACK_BYTES: usize = 64 << 20;
 
 /// Most compiled grammars in the cache.
-const KEPT_MAX: usize = 64;
+const CACHE_ENTRIES_MAX: u64 = 64;
 
-/// Bytes of their descriptions.
-const KEPT_BYTES_MAX: usize = 1 << 20;
+/// Most bytes of their descriptions.
+const CACHE_BYTES_MAX: u64 = 1 << 20;
 
 /// Compiles grammars for one model. Cheap to clone.
 #[derive(Clone)]
@@ -59,16 +59,21 @@ struct Shared {
     token_texts: Mutex<Option<Arc<TokenIndex>>>,
     /// Built at first use: it is expensive, and most requests need none.
     factory: Mutex<Option<Result<Arc<ParserFactory>, GrammarError>>>,
-    kept: Mutex<CompiledCache>,
+    cache: Mutex<CompiledCache>,
     overdue: AtomicUsize,
 }
 
-/// Compiled grammars, least recently used first.
-#[derive(Default)]
-struct CompiledCache {
-    by_digest: HashMap<[u8; 32], (Arc<CompiledGrammar>, usize)>,
-    order: VecDeque<[u8; 32]>,
-    bytes: usize,
+/// Compiled grammars by digest, weighed by the bytes of their descriptions.
+type CompiledCache = Cache<[u8; 32], (Arc<CompiledGrammar>, usize), DescriptionBytes>;
+
+#[derive(Clone)]
+struct DescriptionBytes;
+
+impl Weighter<[u8; 32], (Arc<CompiledGrammar>, usize)> for DescriptionBytes {
+    fn weight(&self, _: &[u8; 32], (_, bytes): &(Arc<CompiledGrammar>, usize)) -> u64 {
+        // A small description may compile to a large grammar, so each counts as an equal share at least.
+        (*bytes as u64).max(CACHE_BYTES_MAX / CACHE_ENTRIES_MAX)
+    }
 }
 
 impl fmt::Debug for GrammarCompiler {
@@ -91,7 +96,11 @@ impl GrammarCompiler {
             },
             token_texts: Mutex::default(),
             factory: Mutex::default(),
-            kept: Mutex::default(),
+            cache: Mutex::new(Cache::with_weighter(
+                CACHE_ENTRIES_MAX as usize,
+                CACHE_BYTES_MAX,
+                DescriptionBytes,
+            )),
             overdue: AtomicUsize::new(0),
         }))
     }
@@ -149,16 +158,14 @@ impl GrammarCompiler {
             return Err(GrammarError::whole(reason));
         }
         let digest = spec.digest();
-        if let Some(compiled) = self.kept(|kept| kept.get(&digest)) {
+        let cached = self.0.cache.lock().ignore_poison().get(&digest).cloned();
+        if let Some((compiled, _)) = cached {
             return Ok(compiled);
         }
         let compiled = Arc::new(self.compile(spec)?);
-        self.kept(|kept| kept.insert(digest, Arc::clone(&compiled), bytes));
+        let mut cache = self.0.cache.lock().ignore_poison();
+        cache.insert(digest, (Arc::clone(&compiled), bytes));
         Ok(compiled)
-    }
-
-    fn kept<T>(&self, act: impl FnOnce(&mut CompiledCache) -> T) -> T {
-        act(&mut self.0.kept.lock().ignore_poison())
     }
 
     /// Compiles on a thread with a stack for it.
@@ -237,31 +244,4 @@ fn unended(tokenizer: &Tokenizer, end_tokens: &[TokenId]) -> TokenBitmask {
     let mut tokens = TokenBitmask::all(tokenizer.vocab_size());
     end_tokens.iter().for_each(|&end| tokens.remove(end));
     tokens
-}
-
-impl CompiledCache {
-    fn get(&mut self, digest: &[u8; 32]) -> Option<Arc<CompiledGrammar>> {
-        let (compiled, _) = self.by_digest.get(digest)?;
-        let compiled = Arc::clone(compiled);
-        self.order.retain(|other| other != digest);
-        self.order.push_back(*digest);
-        Some(compiled)
-    }
-
-    fn insert(&mut self, digest: [u8; 32], compiled: Arc<CompiledGrammar>, bytes: usize) {
-        if bytes > KEPT_BYTES_MAX || self.by_digest.contains_key(&digest) {
-            return;
-        }
-        self.by_digest.insert(digest, (compiled, bytes));
-        self.order.push_back(digest);
-        self.bytes += bytes;
-        while self.order.len() > KEPT_MAX || self.bytes > KEPT_BYTES_MAX {
-            let Some(oldest) = self.order.pop_front() else {
-                return;
-            };
-            if let Some((_, bytes)) = self.by_digest.remove(&oldest) {
-                self.bytes -= bytes;
-            }
-        }
-    }
 }

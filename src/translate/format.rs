@@ -79,7 +79,7 @@ fn json_schema(path: &str, format: JsonSchemaFormat) -> Result<JsonSchema, Reque
 ///
 /// # Errors
 /// If there are both.
-pub(super) fn refuse_beside(
+pub(super) fn check_tool_choice(
     format: &OutputFormat,
     choice: &ToolChoice,
 ) -> Result<(), RequestError> {

@@ -94,7 +94,7 @@ impl RequestError {
     }
 
     /// Rejects the first requested parameter that this server does not have.
-    pub(super) fn of_absent(asked_for: &[(&str, bool)]) -> Result<(), Self> {
+    pub(super) fn of_unsupported(asked_for: &[(&str, bool)]) -> Result<(), Self> {
         match asked_for.iter().find(|(_, asked)| *asked) {
             Some((param, _)) => Err(Self::unsupported(param)),
             None => Ok(()),

@@ -155,7 +155,7 @@ mod tests {
         description: "a file in two parts",
         file_name: "test.gguf",
         file_bytes: CONTENT.len() as u64,
-        sha256: "18c0bfb65fc0efa90920a616212a188c19f140a71d501d8bbceaf14de42450f9",
+        sha256: "18c0bfb65fc0efa90920a216612a188c19f140a71d501d8bbceaf14de42450f9",
         sampling: &[],
         needs_16_bit_activations: false,
         download_bytes: 1000,

@@ -4,10 +4,11 @@
 //! log does not store the same tokens again.
 
 use std::{
-    collections::{HashMap, VecDeque},
     hash::{DefaultHasher, Hash as _, Hasher as _},
     sync::Mutex,
 };
+
+use quick_cache::unsync::Cache;
 
 use crate::{
     id::TokenId,
@@ -15,20 +16,21 @@ use crate::{
     session::{ForkPoint, SessionId, SessionLog},
 };
 
-/// Ends of lines that are remembered, oldest forgotten first: some 64 bytes each.
+/// Most ends of token sequences in the index, some 64 bytes each.
 const ENDS_MAX: usize = 1 << 14;
 
 /// Ends of logged token sequences, by a digest of all tokens up to there. It lives in this process
 /// only; each hit is checked against the log.
-#[derive(Default)]
 pub(crate) struct ResendIndex {
-    ends: Mutex<Ends>,
+    ends: Mutex<Cache<u64, End>>,
 }
 
-#[derive(Default)]
-struct Ends {
-    by_digest: HashMap<u64, End>,
-    oldest_first: VecDeque<u64>,
+impl Default for ResendIndex {
+    fn default() -> Self {
+        Self {
+            ends: Mutex::new(Cache::new(ENDS_MAX)),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,9 +51,9 @@ pub(crate) struct ResendScope<'a> {
 struct Digest(u64);
 
 impl Digest {
-    fn of(line: ResendScope<'_>) -> Self {
+    fn of(scope: ResendScope<'_>) -> Self {
         let mut hasher = DefaultHasher::new();
-        line.hash(&mut hasher);
+        scope.hash(&mut hasher);
         Self(hasher.finish())
     }
 
@@ -62,51 +64,47 @@ impl Digest {
 }
 
 impl ResendIndex {
-    /// Remembers where a session's prompt and its answer end. The first `shared` tokens of the prompt
-    /// are its parent's.
+    /// Adds the ends of a session's prompt and answer. The first `shared` tokens of the prompt are its
+    /// parent's.
     pub(crate) fn insert(
         &self,
-        line: ResendScope<'_>,
+        scope: ResendScope<'_>,
         session: SessionId,
         prompt: &[TokenId],
         shared: usize,
         answer: &[TokenId],
     ) {
-        let mut digest = Digest::of(line);
+        let mut digest = Digest::of(scope);
         prompt.iter().for_each(|&token| digest.push(token));
         let at_prompt = digest.0;
         answer.iter().for_each(|&token| digest.push(token));
         let own_prompt = prompt.len() - shared;
         let mut ends = self.ends.lock().ignore_poison();
-        for (digest, own_tokens) in [
+        let ends_of = [
             (at_prompt, own_prompt),
             (digest.0, own_prompt + answer.len()),
-        ] {
-            let end = End {
-                session,
-                own_tokens,
-            };
-            if ends.by_digest.insert(digest, end).is_none() {
-                ends.oldest_first.push_back(digest);
-            }
-            if ends.oldest_first.len() > ENDS_MAX
-                && let Some(oldest) = ends.oldest_first.pop_front()
-            {
-                ends.by_digest.remove(&oldest);
-            }
+        ];
+        for (digest, own_tokens) in ends_of {
+            ends.insert(
+                digest,
+                End {
+                    session,
+                    own_tokens,
+                },
+            );
         }
     }
 
-    /// The longest line of the log that a prompt begins with and goes on from: where to fork it, and
-    /// how many tokens it has.
+    /// Finds the longest logged token sequence that the prompt continues. Returns its fork point and
+    /// its number of tokens.
     pub(crate) fn find(
         &self,
         log: &SessionLog,
-        line: ResendScope<'_>,
+        scope: ResendScope<'_>,
         prompt: &[TokenId],
     ) -> Option<(ForkPoint, usize)> {
-        let (end, len) = self.candidate(line, prompt)?;
-        // The session may have gone, and different tokens may have one digest.
+        let (end, len) = self.candidate(scope, prompt)?;
+        // The session may be deleted, and different tokens may have one digest.
         let (point, covered) = log
             .fork_point_at(end.session, end.own_tokens)
             .ok()
@@ -118,13 +116,13 @@ impl ResendIndex {
         same.then_some((point, len))
     }
 
-    fn candidate(&self, line: ResendScope<'_>, prompt: &[TokenId]) -> Option<(End, usize)> {
-        let mut digest = Digest::of(line);
+    fn candidate(&self, scope: ResendScope<'_>, prompt: &[TokenId]) -> Option<(End, usize)> {
+        let mut digest = Digest::of(scope);
         let ends = self.ends.lock().ignore_poison();
         let mut longest = None;
         for (index, &token) in prompt.iter().enumerate() {
             digest.push(token);
-            if let Some(end) = ends.by_digest.get(&digest.0)
+            if let Some(end) = ends.get(&digest.0)
                 && index + 1 < prompt.len()
             {
                 longest = Some((*end, index + 1));
@@ -140,32 +138,35 @@ mod tests {
 
     const A: SessionId = SessionId([1; 16]);
     const B: SessionId = SessionId([2; 16]);
-    const LINE: ResendScope<'_> = ResendScope {
+    const SCOPE: ResendScope<'_> = ResendScope {
         model: "m",
         owner: None,
     };
 
     fn candidate(lines: &ResendIndex, prompt: &[TokenId]) -> Option<(SessionId, usize, usize)> {
-        let found = lines.candidate(LINE, prompt);
+        let found = lines.candidate(SCOPE, prompt);
         found.map(|(end, len)| (end.session, end.own_tokens, len))
     }
 
     #[test]
-    fn the_longest_line_that_goes_on_is_found() {
+    fn the_longest_sequence_that_the_prompt_continues_is_found() {
         let lines = ResendIndex::default();
-        lines.insert(LINE, A, &[1, 2, 3], 0, &[4]);
+        lines.insert(SCOPE, A, &[1, 2, 3], 0, &[4]);
         assert_eq!(candidate(&lines, &[1, 2, 3, 4, 5]), Some((A, 4, 4)));
         assert_eq!(candidate(&lines, &[1, 2, 3, 9, 9]), Some((A, 3, 3)));
-        // Nothing would be left to read.
+        // At least one token is left to prefill.
         assert_eq!(candidate(&lines, &[1, 2, 3]), None);
         assert_eq!(candidate(&lines, &[1, 2, 9]), None);
-        lines.insert(LINE, B, &[1, 2, 3, 4, 5], 4, &[6]);
+        lines.insert(SCOPE, B, &[1, 2, 3, 4, 5], 4, &[6]);
         assert_eq!(candidate(&lines, &[1, 2, 3, 4, 5, 6, 7]), Some((B, 2, 6)));
         for other in [
-            ResendScope { model: "n", ..LINE },
+            ResendScope {
+                model: "n",
+                ..SCOPE
+            },
             ResendScope {
                 owner: Some("anna"),
-                ..LINE
+                ..SCOPE
             },
         ] {
             assert_eq!(lines.candidate(other, &[1, 2, 3, 4, 5]), None);
@@ -173,18 +174,16 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_ends_are_forgotten() {
+    fn the_index_is_bounded_and_has_the_newest_ends() {
         let lines = ResendIndex::default();
         for n in 0..ENDS_MAX as TokenId {
-            lines.insert(LINE, A, &[n], 0, &[0]);
+            lines.insert(SCOPE, A, &[n], 0, &[0]);
+            assert_eq!(candidate(&lines, &[n, 5]), Some((A, 1, 1)));
         }
-        assert_eq!(candidate(&lines, &[0, 5]), None);
-        let last = ENDS_MAX as TokenId - 1;
-        assert_eq!(candidate(&lines, &[last, 5]), Some((A, 1, 1)));
-        let ends = lines.ends.lock().unwrap();
-        assert_eq!(
-            (ends.by_digest.len(), ends.oldest_first.len()),
-            (ENDS_MAX, ENDS_MAX)
+        let len = lines.ends.lock().unwrap().len();
+        assert!(
+            (ENDS_MAX / 2..=ENDS_MAX).contains(&len),
+            "{len} of {ENDS_MAX}"
         );
     }
 }

@@ -60,7 +60,7 @@ impl Prompt {
             Some((parent, _)) => Cow::Owned(parent.with(&turn.items)),
             None => Cow::Borrowed(turn.items.as_slice()),
         };
-        inbound::refuse_nothing(&turn.head, &items)?;
+        inbound::reject_empty(&turn.head, &items)?;
         if parent.is_some() {
             inbound::check_call_outputs(&turn.items, &items)?;
         }

@@ -29,7 +29,7 @@ pub struct Chat {
 /// # Errors
 /// What cannot be answered.
 pub fn chat(mut request: ChatRequest, unsupported: UnsupportedTools) -> Result<Chat, RequestError> {
-    refuse_absent(&request)?;
+    reject_unsupported(&request)?;
     let declared = inbound::declared(request.tools.take(), unsupported)?;
     let tool_rules = inbound::tool_rules(
         &declared.tools,
@@ -38,7 +38,7 @@ pub fn chat(mut request: ChatRequest, unsupported: UnsupportedTools) -> Result<C
         request.max_tool_calls,
     )?;
     let format = format("response_format", request.response_format.take())?;
-    format::refuse_beside(&format, &tool_rules.choice)?;
+    format::check_tool_choice(&format, &tool_rules.choice)?;
     let turn = Turn {
         sampling: SamplingRequest {
             logprobs: asked_logprobs(&request)?,
@@ -81,7 +81,7 @@ pub fn chat(mut request: ChatRequest, unsupported: UnsupportedTools) -> Result<C
         tool_rules,
         model: request.model,
     };
-    if !inbound::says_anything(&turn.head, &turn.items) {
+    if !inbound::has_text(&turn.head, &turn.items) {
         return Err(RequestError::of(
             Code::EmptyInput,
             "messages",
@@ -136,10 +136,10 @@ pub(in crate::translate) fn answers(n: Option<i64>) -> Result<usize, RequestErro
 }
 
 /// Parts of the API that this server does not have.
-fn refuse_absent(request: &ChatRequest) -> Result<(), RequestError> {
+fn reject_unsupported(request: &ChatRequest) -> Result<(), RequestError> {
     let is_some = |list: &Option<Vec<_>>| list.as_ref().is_some_and(|list| !list.is_empty());
     let modalities = request.modalities.as_deref().unwrap_or_default();
-    RequestError::of_absent(&[
+    RequestError::of_unsupported(&[
         ("functions", is_some(&request.functions)),
         ("function_call", request.function_call.is_some()),
         ("modalities", modalities.iter().any(|kind| kind != "text")),

@@ -8,7 +8,7 @@ use crate::{
     },
     translate::{
         RequestError,
-        inbound::{call_id, content_parts, named, unasked},
+        inbound::{call_id, content_parts, named, unknown_call},
     },
     wire::chat::{ChatMessage, ChatToolCall},
 };
@@ -31,7 +31,7 @@ pub(super) fn items(messages: Option<Vec<ChatMessage>>) -> Result<Vec<Item>, Req
         .find(|(_, id)| !calls.contains(id.as_str()))
     {
         None => Ok(items),
-        Some((path, id)) => Err(unasked(path, &id)),
+        Some((path, id)) => Err(unknown_call(path, &id)),
     }
 }
 

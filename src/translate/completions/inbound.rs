@@ -37,7 +37,7 @@ pub struct Completions {
 /// # Errors
 /// What cannot be answered.
 pub fn completions(request: CompletionRequest) -> Result<Completions, RequestError> {
-    refuse_absent(&request)?;
+    reject_unsupported(&request)?;
     let answers = chat::answers(request.n)?;
     let prompts = prompts(request.prompt)?;
     if prompts.len() * answers > limits::CHOICES_MAX {
@@ -130,8 +130,8 @@ fn empty(message: &str) -> RequestError {
 }
 
 /// Parts of the API that this server does not have.
-fn refuse_absent(request: &CompletionRequest) -> Result<(), RequestError> {
-    RequestError::of_absent(&[
+fn reject_unsupported(request: &CompletionRequest) -> Result<(), RequestError> {
+    RequestError::of_unsupported(&[
         ("suffix", request.suffix.is_some()),
         (
             "best_of",

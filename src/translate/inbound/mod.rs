@@ -53,7 +53,7 @@ pub fn turn(
     )?;
     let text = request.text.take().unwrap_or_default();
     let format = format("text.format", text.format)?;
-    format::refuse_beside(&format, &tool_rules.choice)?;
+    format::check_tool_choice(&format, &tool_rules.choice)?;
     let turn = Turn {
         sampling,
         format,
@@ -89,7 +89,7 @@ pub fn turn(
         model: request.model,
     };
     if turn.previous.is_none() {
-        refuse_nothing(&turn.head, &turn.items)?;
+        reject_empty(&turn.head, &turn.items)?;
         check_call_outputs(&turn.items, &[])?;
     }
     Ok(turn)
@@ -167,8 +167,8 @@ pub(super) fn stop(stop: Option<TextOrList<String>>) -> Result<Vec<String>, Requ
 ///
 /// # Errors
 /// If nothing in all of it says anything.
-pub fn refuse_nothing(head: &Preamble, items: &[Item]) -> Result<(), RequestError> {
-    if says_anything(head, items) {
+pub fn reject_empty(head: &Preamble, items: &[Item]) -> Result<(), RequestError> {
+    if has_text(head, items) {
         return Ok(());
     }
     Err(RequestError::of(
@@ -198,7 +198,7 @@ pub fn check_call_outputs(new: &[Item], earlier: &[Item]) -> Result<(), RequestE
     let calls: HashSet<&str> = earlier.iter().chain(new).filter_map(call_id).collect();
     match outputs.find(|(_, id)| !calls.contains(id.as_str())) {
         None => Ok(()),
-        Some((index, id)) => Err(unasked(format!("input[{index}].call_id"), id)),
+        Some((index, id)) => Err(unknown_call(format!("input[{index}].call_id"), id)),
     }
 }
 
@@ -212,29 +212,29 @@ pub(super) fn call_id(item: &Item) -> Option<&str> {
 }
 
 /// The field at this path names a call that is nowhere.
-pub(super) fn unasked(path: String, call_id: &str) -> RequestError {
+pub(super) fn unknown_call(path: String, call_id: &str) -> RequestError {
     let message = format!("There is no call `{call_id}` in the conversation.");
     RequestError::invalid(path, message)
 }
 
 /// True if a conversation holds anything but blanks.
-pub(super) fn says_anything(head: &Preamble, items: &[Item]) -> bool {
+pub(super) fn has_text(head: &Preamble, items: &[Item]) -> bool {
     let instructions = head.instructions.as_deref().unwrap_or_default();
-    says_something(instructions) || items.iter().any(item_says_something)
+    is_not_blank(instructions) || items.iter().any(item_has_text)
 }
 
-fn item_says_something(item: &Item) -> bool {
+fn item_has_text(item: &Item) -> bool {
     match item {
         Item::Message(message) => message
             .content
             .iter()
-            .any(|ContentPart::Text(text)| says_something(text)),
+            .any(|ContentPart::Text(text)| is_not_blank(text)),
         Item::FunctionCall(_) | Item::CustomCall(_) | Item::CallOutput(_) => true,
-        Item::Reasoning(reasoning) => says_something(&reasoning.text),
+        Item::Reasoning(reasoning) => is_not_blank(&reasoning.text),
     }
 }
 
-fn says_something(text: &str) -> bool {
+fn is_not_blank(text: &str) -> bool {
     !text.trim().is_empty()
 }
 

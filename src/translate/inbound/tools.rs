@@ -40,7 +40,7 @@ pub(in crate::translate) fn declared(
             declared.tools.push(tool);
         }
     }
-    refuse_doubles(&declared.tools)?;
+    reject_duplicates(&declared.tools)?;
     Ok(declared)
 }
 
@@ -195,7 +195,7 @@ fn tool_name(path: &str, name: Option<String>) -> Result<String, RequestError> {
 }
 
 /// Rejects two tools of one name: a call names its tool only.
-fn refuse_doubles(tools: &[Tool]) -> Result<(), RequestError> {
+fn reject_duplicates(tools: &[Tool]) -> Result<(), RequestError> {
     let mut names = HashSet::new();
     for (index, tool) in tools.iter().enumerate() {
         for shown in tool.shown() {
