@@ -8,6 +8,7 @@ pub mod clock;
 pub mod id;
 pub mod limits;
 pub mod lock;
+pub mod weighted_lru;
 
 pub mod wire;
 

@@ -104,10 +104,10 @@ pub const SNAPSHOT_DISK_FREE_BYTES_MIN: u64 = 512 << 20;
 pub const SNAPSHOT_UNSTORED_MS: i64 = 24 * 60 * 60 * 1000;
 
 /// Most bytes of cached parents: tokens and items of the chains that recent turns continued.
-pub const PARENT_CACHE_BYTES_MAX: u64 = 64 << 20;
+pub const PARENT_CACHE_BYTES_MAX: usize = 64 << 20;
 
 /// Most bytes of cached prompts, as templates rendered them, for turns that continue them.
-pub const PARENT_PROMPT_CACHE_BYTES_MAX: u64 = 16 << 20;
+pub const PARENT_PROMPT_CACHE_BYTES_MAX: usize = 16 << 20;
 
 /// About the longest that a step which reads prompts keeps answers waiting: seven tokens a second still
 /// read fluently.

@@ -12,7 +12,6 @@ use std::{
 };
 
 use llguidance::{Matcher, ParserFactory};
-use quick_cache::{Weighter, unsync::Cache};
 
 use super::{
     GrammarError, GrammarSpec, Shape, StartAt, StructuralTags, Trigger,
@@ -31,6 +30,7 @@ use crate::{
     lock::IgnorePoison as _,
     sampling::{Constraint, TokenBitmask},
     tokenizer::Tokenizer,
+    weighted_lru::WeightedLru,
 };
 
 /// Longest time of a compilation. Other limits keep compilations far below it; this one bounds the
@@ -44,10 +44,10 @@ const OVERDUE_MAX: usize = 2;
 const STACK_BYTES: usize = 64 << 20;
 
 /// Most compiled grammars in the cache.
-const CACHE_ENTRIES_MAX: u64 = 64;
+const CACHE_ENTRIES_MAX: usize = 64;
 
 /// Most bytes of their descriptions.
-const CACHE_BYTES_MAX: u64 = 1 << 20;
+const CACHE_BYTES_MAX: usize = 1 << 20;
 
 /// Compiles grammars for one model. Cheap to clone.
 #[derive(Clone)]
@@ -59,21 +59,9 @@ struct Shared {
     token_texts: Mutex<Option<Arc<TokenIndex>>>,
     /// Built at first use: it is expensive, and most requests need none.
     factory: Mutex<Option<Result<Arc<ParserFactory>, GrammarError>>>,
-    cache: Mutex<CompiledCache>,
+    /// By digest, weighed by the bytes of their descriptions.
+    cache: Mutex<WeightedLru<[u8; 32], Arc<CompiledGrammar>>>,
     overdue: AtomicUsize,
-}
-
-/// Compiled grammars by digest, weighed by the bytes of their descriptions.
-type CompiledCache = Cache<[u8; 32], (Arc<CompiledGrammar>, usize), DescriptionBytes>;
-
-#[derive(Clone)]
-struct DescriptionBytes;
-
-impl Weighter<[u8; 32], (Arc<CompiledGrammar>, usize)> for DescriptionBytes {
-    fn weight(&self, _: &[u8; 32], (_, bytes): &(Arc<CompiledGrammar>, usize)) -> u64 {
-        // A small description may compile to a large grammar, so each counts as an equal share at least.
-        (*bytes as u64).max(CACHE_BYTES_MAX / CACHE_ENTRIES_MAX)
-    }
 }
 
 impl fmt::Debug for GrammarCompiler {
@@ -96,11 +84,7 @@ impl GrammarCompiler {
             },
             token_texts: Mutex::default(),
             factory: Mutex::default(),
-            cache: Mutex::new(Cache::with_weighter(
-                CACHE_ENTRIES_MAX as usize,
-                CACHE_BYTES_MAX,
-                DescriptionBytes,
-            )),
+            cache: Mutex::new(WeightedLru::new(CACHE_BYTES_MAX)),
             overdue: AtomicUsize::new(0),
         }))
     }
@@ -159,12 +143,14 @@ impl GrammarCompiler {
         }
         let digest = spec.digest();
         let cached = self.0.cache.lock().ignore_poison().get(&digest).cloned();
-        if let Some((compiled, _)) = cached {
+        if let Some(compiled) = cached {
             return Ok(compiled);
         }
         let compiled = Arc::new(self.compile(spec)?);
+        // A small description may compile to a large grammar, so each counts as an equal share at least.
+        let weight = bytes.max(CACHE_BYTES_MAX / CACHE_ENTRIES_MAX);
         let mut cache = self.0.cache.lock().ignore_poison();
-        cache.insert(digest, (Arc::clone(&compiled), bytes));
+        cache.insert(digest, Arc::clone(&compiled), weight);
         Ok(compiled)
     }
 

@@ -8,12 +8,11 @@ use std::{
     sync::Mutex,
 };
 
-use quick_cache::unsync::Cache;
-
 use crate::{
     id::TokenId,
     lock::IgnorePoison as _,
     session::{ForkPoint, SessionId, SessionLog},
+    weighted_lru::WeightedLru,
 };
 
 /// Most ends of token sequences in the index, some 64 bytes each.
@@ -22,13 +21,13 @@ const ENDS_MAX: usize = 1 << 14;
 /// Ends of logged token sequences, by a digest of all tokens up to there. It lives in this process
 /// only; each hit is checked against the log.
 pub(crate) struct ResendIndex {
-    ends: Mutex<Cache<u64, End>>,
+    ends: Mutex<WeightedLru<u64, End>>,
 }
 
 impl Default for ResendIndex {
     fn default() -> Self {
         Self {
-            ends: Mutex::new(Cache::new(ENDS_MAX)),
+            ends: Mutex::new(WeightedLru::new(ENDS_MAX)),
         }
     }
 }
@@ -91,6 +90,7 @@ impl ResendIndex {
                     session,
                     own_tokens,
                 },
+                1,
             );
         }
     }
@@ -118,7 +118,7 @@ impl ResendIndex {
 
     fn candidate(&self, scope: ResendScope<'_>, prompt: &[TokenId]) -> Option<(End, usize)> {
         let mut digest = Digest::of(scope);
-        let ends = self.ends.lock().ignore_poison();
+        let mut ends = self.ends.lock().ignore_poison();
         let mut longest = None;
         for (index, &token) in prompt.iter().enumerate() {
             digest.push(token);
@@ -174,16 +174,15 @@ mod tests {
     }
 
     #[test]
-    fn the_index_is_bounded_and_has_the_newest_ends() {
+    fn the_oldest_ends_are_evicted() {
         let lines = ResendIndex::default();
         for n in 0..ENDS_MAX as TokenId {
             lines.insert(SCOPE, A, &[n], 0, &[0]);
-            assert_eq!(candidate(&lines, &[n, 5]), Some((A, 1, 1)));
         }
-        let len = lines.ends.lock().unwrap().len();
-        assert!(
-            (ENDS_MAX / 2..=ENDS_MAX).contains(&len),
-            "{len} of {ENDS_MAX}"
-        );
+        assert_eq!(candidate(&lines, &[0, 5]), None);
+        let last = ENDS_MAX as TokenId - 1;
+        assert_eq!(candidate(&lines, &[last, 5]), Some((A, 1, 1)));
+        let found = (0..ENDS_MAX as TokenId).filter(|&n| candidate(&lines, &[n, 5]).is_some());
+        assert_eq!(found.count(), ENDS_MAX / 2);
     }
 }

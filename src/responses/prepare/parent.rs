@@ -48,7 +48,7 @@ pub(crate) struct ParentState {
     /// The response's output items.
     pub(crate) output: Vec<Item>,
     /// Bytes of the chain's items, as the log stores them.
-    item_bytes: usize,
+    pub(super) item_bytes: usize,
 }
 
 impl ParentState {
@@ -91,7 +91,8 @@ impl ParentState {
 
     /// Returns the bytes that the state takes in memory, about.
     pub(crate) fn bytes(&self) -> usize {
-        self.source.tokens.len() * size_of::<TokenId>() + self.item_bytes
+        let tokens = self.source.tokens.len() * size_of::<TokenId>();
+        tokens + self.source.head.len() + self.item_bytes
     }
 
     /// Returns the whole conversation, with new items.
