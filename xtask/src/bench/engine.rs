@@ -1,6 +1,7 @@
 //! `cargo xtask bench engine`: the engine compared with llama.cpp and mlx-lm on the same model.
 
 use std::{
+    ffi::OsString,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -16,7 +17,7 @@ use super::{
     server::Server,
 };
 use crate::{
-    folder,
+    folder, models,
     process::{self, say},
     project::Project,
     setup,
@@ -47,6 +48,7 @@ const TEXT: &str = "tests/data/text/eighty-days.txt";
 pub(super) fn engine(project: &Project, args: &EngineArgs) -> Result<()> {
     setup::run(project, None)?;
     process::run(bench(project, &ENGINE).arg("--no-run"))?;
+    models::fetch_named([&OsString::from(&args.model)], &models::download_dir())?;
     let stemma = project.release_build()?;
     let work = project.state()?.join("bench");
     folder::create(&work)?;
