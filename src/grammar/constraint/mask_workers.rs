@@ -1,6 +1,5 @@
 //! Threads that compute token masks, so that the engine's thread does not wait for them.
 
-use crate::lock::IgnorePoison as _;
 use std::{
     sync::{
         Arc, Mutex,
@@ -8,6 +7,8 @@ use std::{
     },
     thread::{Builder, available_parallelism},
 };
+
+use crate::lock::IgnorePoison as _;
 
 /// Most queued tasks. A constraint has at most one, so this bounds the number of constrained
 /// sequences, far above the engine's limits.

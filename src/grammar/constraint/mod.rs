@@ -59,29 +59,32 @@ enum Phase {
 /// Looks for a marker in a text that grows.
 struct MarkerScanner {
     marker: String,
-    /// The end of the text, shorter than the marker.
+    /// The end of the text, shorter than the marker after each push.
     tail: String,
 }
 
 impl MarkerScanner {
-    fn new(marker: String) -> Self {
-        Self {
-            marker,
-            tail: String::new(),
-        }
+    /// Scans behind `tail`, in which the marker may have begun.
+    fn new(marker: String, tail: String) -> Self {
+        Self { marker, tail }
     }
 
-    /// Takes more text; says whether the marker is there.
-    fn push(&mut self, text: &str) -> bool {
+    /// Adds text. Returns the text behind the marker once the marker is complete.
+    fn push(&mut self, text: &str) -> Option<String> {
         self.tail.push_str(text);
-        if self.tail.contains(&self.marker) {
-            return true;
+        if let Some(at) = self.tail.find(&self.marker) {
+            return Some(self.tail.split_off(at + self.marker.len()));
         }
-        let beyond = self.tail.len().saturating_sub(self.marker.len());
-        let cut = (beyond..=self.tail.len()).find(|&at| self.tail.is_char_boundary(at));
-        self.tail.drain(..cut.unwrap_or(0));
-        false
+        keep_end(&mut self.tail, self.marker.len());
+        None
     }
+}
+
+/// Keeps less than `bytes` bytes of the text's end.
+fn keep_end(text: &mut String, bytes: usize) {
+    let beyond = (text.len() + 1).saturating_sub(bytes);
+    let cut = (beyond..=text.len()).find(|&at| text.is_char_boundary(at));
+    text.drain(..cut.unwrap_or(0));
 }
 
 impl GrammarConstraint {
@@ -95,7 +98,7 @@ impl GrammarConstraint {
                 Phase::Fresh
             }
             StartAt::AfterReasoning { open: None, close } => {
-                Phase::Free(MarkerScanner::new(close.clone()))
+                Phase::Free(MarkerScanner::new(close.clone(), String::new()))
             }
             StartAt::AfterReasoning {
                 open: Some(open),
@@ -259,12 +262,12 @@ impl Constraint for GrammarConstraint {
         self.phase = match mem::replace(&mut self.phase, Phase::Fresh) {
             Phase::Free(mut lookout) => {
                 match lookout.push(&self.means.tokenizer.token_text(token)) {
-                    true => Phase::Fresh,
-                    false => Phase::Free(lookout),
+                    Some(_) => Phase::Fresh,
+                    None => Phase::Free(lookout),
                 }
             }
             Phase::Undecided { open, close, .. } if open == token => {
-                Phase::Free(MarkerScanner::new(close))
+                Phase::Free(MarkerScanner::new(close, String::new()))
             }
             Phase::Undecided { .. } | Phase::Fresh => self.begun(token, left),
             Phase::Tried(tried, _, after) if tried == token => Phase::Found(after),

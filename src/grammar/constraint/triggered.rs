@@ -1,7 +1,7 @@
 //! Leaves an answer free until a trigger, and applies the trigger's grammar from there on.
 
 use std::{
-    fmt,
+    fmt, mem,
     sync::Arc,
     task::{Context, Poll, ready},
 };
@@ -12,7 +12,7 @@ use super::{
         compiled::{CompiledGrammar, GrammarContext},
         token_index::TokenIndex,
     },
-    GrammarConstraint,
+    GrammarConstraint, MarkerScanner, keep_end,
 };
 use crate::{
     id::TokenId,
@@ -60,12 +60,13 @@ pub(crate) struct TriggeredConstraint {
 enum State {
     /// The end of the text so far, and the token mask; `None` admits all tokens.
     Text(TextTail, Option<TokenBitmask>),
-    /// The end of the reasoning so far.
-    Reasoning(String),
+    /// Reasoning, until its closing marker.
+    Reasoning(MarkerScanner),
     Call(Box<GrammarConstraint>),
 }
 
 /// The end of a text, as far as a marker may have begun in it, without white space.
+#[derive(Default)]
 struct TextTail {
     end: String,
     /// True if that is all of it.
@@ -84,11 +85,12 @@ impl TriggeredConstraint {
             thinking: watch.reasoning_markers.clone(),
             means,
             token_texts,
-            state: State::Reasoning(String::new()),
+            state: State::Text(TextTail::default(), None),
         };
-        if !watch.in_reasoning {
-            watching.state = watching.text(String::new(), true);
-        }
+        watching.state = match watch.in_reasoning {
+            true => watching.reasoning(String::new()),
+            false => watching.text(String::new(), true),
+        };
         watching
     }
 
@@ -109,7 +111,7 @@ impl TriggeredConstraint {
         if let Some((open, _)) = &self.thinking
             && let Some(at) = said.end.find(open.as_str())
         {
-            return State::Reasoning(said.end.split_off(at + open.len()));
+            return self.reasoning(said.end.split_off(at + open.len()));
         }
         let may_begin =
             |place: &CompiledTrigger| place.at_start && place.marker.starts_with(&said.end);
@@ -121,6 +123,12 @@ impl TriggeredConstraint {
         }
         let allowed = self.allowed(&said);
         State::Text(said, allowed)
+    }
+
+    /// The state inside reasoning that begins with this text.
+    fn reasoning(&self, text: String) -> State {
+        let close = self.thinking.as_ref().map(|(_, close)| close.clone());
+        State::Reasoning(MarkerScanner::new(close.unwrap_or_default(), text))
     }
 
     /// Returns the token mask; `None` admits all. A token that completes a marker must end with it,
@@ -148,42 +156,6 @@ impl TriggeredConstraint {
         beyond.into_iter().for_each(|token| allowed.remove(token));
         Some(allowed)
     }
-
-    /// The state behind this token.
-    fn behind(&self, said: &str, token: TokenId) -> Option<State> {
-        let mut said = said.to_owned();
-        said.extend(
-            self.means
-                .tokenizer
-                .token_text(token)
-                .chars()
-                .filter(|c| !c.is_whitespace()),
-        );
-        match &self.state {
-            State::Call(_) => None,
-            State::Text(before, _) => Some(self.text(said, before.is_whole)),
-            State::Reasoning(_) => {
-                let close = self
-                    .thinking
-                    .as_ref()
-                    .map_or("", |(_, close)| close.as_str());
-                Some(match said.find(close) {
-                    Some(at) => self.text(said.split_off(at + close.len()), true),
-                    None => {
-                        keep_end(&mut said, close.len());
-                        State::Reasoning(said)
-                    }
-                })
-            }
-        }
-    }
-}
-
-/// Keeps less than `bytes` bytes of the text's end.
-fn keep_end(text: &mut String, bytes: usize) {
-    let beyond = (text.len() + 1).saturating_sub(bytes);
-    let cut = (beyond..=text.len()).find(|&at| text.is_char_boundary(at));
-    text.drain(..cut.unwrap_or(0));
 }
 
 impl Constraint for TriggeredConstraint {
@@ -210,12 +182,21 @@ impl Constraint for TriggeredConstraint {
         left: usize,
         context: &mut Context<'_>,
     ) -> Poll<bool> {
+        if let State::Call(call) = &mut self.state {
+            return call.poll_accept(token, left, context);
+        }
+        let mut text = self.means.tokenizer.token_text(token);
+        text.retain(|c| !c.is_whitespace());
         let state = match &mut self.state {
-            State::Call(call) => return call.poll_accept(token, left, context),
-            State::Text(said, _) => std::mem::take(&mut said.end),
-            State::Reasoning(end) => std::mem::take(end),
+            State::Call(_) => None,
+            State::Text(before, _) => {
+                let end = mem::take(&mut before.end) + &text;
+                let is_whole = before.is_whole;
+                Some(self.text(end, is_whole))
+            }
+            State::Reasoning(scanner) => scanner.push(&text).map(|after| self.text(after, true)),
         };
-        if let Some(state) = self.behind(&state, token) {
+        if let Some(state) = state {
             self.state = state;
         }
         Poll::Ready(true)
