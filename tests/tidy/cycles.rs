@@ -110,11 +110,10 @@ impl File {
 
 fn is_for_tests(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
-        let mut is_test = false;
+        let is_cfg = attribute.path().is_ident("cfg");
         let list = attribute.meta.require_list();
         let tokens = list.map(|list| list.tokens.to_string()).unwrap_or_default();
-        is_test |= attribute.path().is_ident("cfg") && tokens.starts_with("test");
-        is_test || attribute.path().is_ident("test")
+        attribute.path().is_ident("test") || is_cfg && tokens.starts_with("test")
     })
 }
 

@@ -20,6 +20,14 @@ struct Source {
 }
 
 impl Source {
+    fn read(path: &Path) -> Self {
+        let relative = path.strip_prefix(root()).expect("inside the repository");
+        Self {
+            path: relative.to_string_lossy().replace('\\', "/"),
+            text: fs::read_to_string(path).expect("a readable file"),
+        }
+    }
+
     /// The module directly below the crate that this file belongs to.
     fn top_module(&self) -> &str {
         let inside = self.path.trim_start_matches("src/");
@@ -46,12 +54,12 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn collect(folder: &Path, into: &mut Vec<PathBuf>) {
+fn collect(folder: &Path, extension: &str, into: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a readable folder") {
         let path = entry.expect("a readable entry").path();
         if path.is_dir() {
-            collect(&path, into);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            collect(&path, extension, into);
+        } else if path.extension().is_some_and(|found| found == extension) {
             into.push(path);
         }
     }
@@ -60,18 +68,10 @@ fn collect(folder: &Path, into: &mut Vec<PathBuf>) {
 fn sources(folders: &[&str]) -> Vec<Source> {
     let mut paths = Vec::new();
     for folder in folders {
-        collect(&root().join(folder), &mut paths);
+        collect(&root().join(folder), "rs", &mut paths);
     }
     paths.sort();
-    let relative = |path: &Path| {
-        let path = path.strip_prefix(root()).expect("inside the repository");
-        path.to_string_lossy().replace('\\', "/")
-    };
-    let read = |path: &PathBuf| Source {
-        path: relative(path),
-        text: fs::read_to_string(path).expect("readable source"),
-    };
-    paths.iter().map(read).collect()
+    paths.iter().map(|path| Source::read(path)).collect()
 }
 
 fn assert_none(what: &str, offences: &[String]) {

@@ -1,11 +1,6 @@
 //! The rules of docs/glossary.md for comments, names, documents and log messages.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
-
-use super::{Source, assert_none, root, sources};
+use super::{Source, assert_none, collect, root, sources};
 
 /// Sentences longer than this many words are counted.
 const SENTENCE_WORDS_MAX: usize = 25;
@@ -185,27 +180,9 @@ fn without_strings(line: &str) -> String {
 }
 
 fn documents() -> Vec<Source> {
-    fn collect(folder: &Path, into: &mut Vec<PathBuf>) {
-        for entry in fs::read_dir(folder).expect("a readable folder") {
-            let path = entry.expect("a readable entry").path();
-            if path.is_dir() {
-                collect(&path, into);
-            } else if path.extension().is_some_and(|extension| extension == "md") {
-                into.push(path);
-            }
-        }
-    }
     let mut paths = vec![root().join("README.md"), root().join("CHANGELOG.md")];
-    collect(&root().join("docs"), &mut paths);
-    let read = |path: PathBuf| Source {
-        text: fs::read_to_string(&path).expect("a readable document"),
-        path: path
-            .strip_prefix(root())
-            .expect("inside the repository")
-            .to_string_lossy()
-            .replace('\\', "/"),
-    };
-    paths.into_iter().map(read).collect()
+    collect(&root().join("docs"), "md", &mut paths);
+    paths.iter().map(|path| Source::read(path)).collect()
 }
 
 #[test]
