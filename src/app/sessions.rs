@@ -20,6 +20,7 @@ use crate::{
             copy::{self, CopyReport},
             inspect, verify,
         },
+        format::record::SessionHeader,
         store::{Direct, Storage as _},
     },
 };
@@ -87,7 +88,7 @@ fn list(store: &SledStorage) -> anyhow::Result<()> {
     told.context(NO_OUTPUT)
 }
 
-fn state(head: &crate::session::format::record::SessionHeader) -> String {
+fn state(head: &SessionHeader) -> String {
     let state = format!("{:?}", head.state).to_lowercase();
     format!("{:>6} events  {state}", head.events)
 }

@@ -3,12 +3,13 @@
 //! Tokens are known only after generation. So a request is admitted while any token is left, and
 //! may overdraw; time pays off the debt. (Rate limit libraries know no debt.)
 
-use crate::lock::IgnorePoison as _;
 use std::{
     num::NonZeroU32,
     sync::{Arc, Mutex, MutexGuard},
     time::{Duration, Instant},
 };
+
+use crate::lock::IgnorePoison as _;
 
 /// Rate limits of one key; `None` is unlimited.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -5,7 +5,6 @@ use std::{
     sync::{Arc, RwLock},
 };
 
-use crate::lock::IgnorePoison as _;
 use tls_listener::TlsListener;
 use tokio::net::TcpListener;
 use tokio_rustls::{
@@ -18,6 +17,8 @@ use tokio_rustls::{
         sign::CertifiedKey,
     },
 };
+
+use crate::lock::IgnorePoison as _;
 
 /// Paths of a certificate and its key.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 pub struct ReasoningMarkers {
     /// Opens reasoning.
     pub open: &'static str,
-    /// Ends them.
+    /// Closes it.
     pub close: &'static str,
     /// Control tokens in the two.
     pub(super) tokens: &'static [&'static str],

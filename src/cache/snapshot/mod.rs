@@ -235,7 +235,7 @@ impl Snapshots {
     pub fn close(&self) {
         // A full queue has room again soon; the writer takes one after the other.
         let _ = self.handle.writes.send(Write::Stop);
-        if let Some(writer) = lock(&self.writer).take() {
+        if let Some(writer) = self.writer.lock().ignore_poison().take() {
             let _ = writer.join();
         }
     }
@@ -270,7 +270,7 @@ impl ModelSnapshots {
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
+        self.state.lock().ignore_poison()
     }
 
     /// The state once the folder has been looked through, or after a while.
@@ -284,7 +284,7 @@ impl Shared {
 
     /// Changes the index, and then the files. Gives the number of files that changed.
     fn change(&self, act: impl FnOnce(&mut State) -> Vec<Change>) -> usize {
-        let _disk = lock(&self.disk);
+        let _disk = self.disk.lock().ignore_poison();
         let changes = act(&mut self.state());
         self.folder.apply(&changes);
         changes.len()
@@ -308,9 +308,4 @@ impl Shared {
         self.counters.unusable();
         self.change(|state| state.index.discard(id));
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing that holds these can panic half-way.
-    mutex.lock().ignore_poison()
 }

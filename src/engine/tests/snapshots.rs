@@ -88,8 +88,8 @@ async fn warmth(stream: &mut TokenStream) -> (usize, usize) {
     match next(stream).await {
         Some(TokenEvent::Accepted {
             cached_tokens,
-            restored_tokens: thawed_tokens,
-        }) => (cached_tokens, thawed_tokens),
+            restored_tokens,
+        }) => (cached_tokens, restored_tokens),
         other => panic!("not accepted first: {other:?}"),
     }
 }

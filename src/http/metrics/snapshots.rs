@@ -64,7 +64,7 @@ fn counters(registry: &mut Registry, stats: &Stats) {
         "Bytes of them",
         stats.written_bytes,
     );
-    counter("snapshot_reads", "Prefixes thawed", stats.reads);
+    counter("snapshot_reads", "Prefixes restored", stats.reads);
     counter(
         "snapshot_thawed_tokens",
         "Tokens of them, which were not read by the model",

@@ -295,10 +295,10 @@ mod tests {
     fn every_decision_is_counted_in_its_own_place() {
         let decisions = ContinuationCounts::default();
         let rebuilt = RebuildReason::ALL.map(Continuation::Rebuilt);
-        let forked = [(0, 0), (7, 0), (7, 3)].map(|(cached_tokens, thawed_tokens)| {
+        let forked = [(0, 0), (7, 0), (7, 3)].map(|(cached_tokens, restored_tokens)| {
             Continuation::Forked(Warmth {
                 cached_tokens,
-                restored_tokens: thawed_tokens,
+                restored_tokens,
             })
         });
         for decision in forked.into_iter().chain(rebuilt) {

@@ -233,10 +233,10 @@ async fn accepted(tokens: &mut TokenStream) -> Result<Warmth, CreateError> {
     match tokens.next().await {
         Some(TokenEvent::Accepted {
             cached_tokens,
-            restored_tokens: thawed_tokens,
+            restored_tokens,
         }) => Ok(Warmth {
             cached_tokens: cached_tokens as u64,
-            restored_tokens: thawed_tokens as u64,
+            restored_tokens: restored_tokens as u64,
         }),
         Some(TokenEvent::Finished(FinishReason::Cancelled)) => Err(CreateError::ShuttingDown),
         Some(TokenEvent::Finished(FinishReason::QueueTimeout)) => Err(CreateError::Busy),

@@ -16,7 +16,7 @@ use crate::session::{
     error::LogError,
     format::{
         codec::{self, DecodeError, HEADER_LEN_BYTES, VALUE_LEN_MAX_BYTES},
-        record::{for_each_entry, load_session, open_record, seal_record},
+        record::{damaged, for_each_entry, load_session, open_record, seal_record},
     },
     keys::{Key, KeyRange, SessionId, Space},
     store::{ReadStore, StorageError, Totals, Value},
@@ -147,8 +147,7 @@ fn push_range<W: Write>(
 ) -> Result<(), LogError> {
     let mut written = Ok(());
     for_each_entry(read, range, |key, value| {
-        codec::open(key, &value)
-            .map_err(|damage| crate::session::format::record::damaged(key, &damage))?;
+        codec::open(key, &value).map_err(|damage| damaged(key, &damage))?;
         if written.is_ok() {
             written = archive.push(&value);
         }

@@ -23,7 +23,7 @@ use crate::session::{
     keys::{Key, KeyRange, Space},
     store::{
         Direct, Storage,
-        faulty::{Fault, FaultyStorage},
+        faulty::{Fault, FaultyStorage, Loss},
         memory::MemoryStorage,
     },
 };
@@ -226,7 +226,7 @@ async fn gc_of_a_large_session_takes_many_commits_and_survives_a_restart_between
         log.wait_for_gc().await,
         Err(LogError::Unavailable(_))
     ));
-    let storage = Arc::new(storage.restarted(crate::session::store::faulty::Loss::Lost));
+    let storage = Arc::new(storage.restarted(Loss::Lost));
     let left = storage
         .scan(&KeyRange::space(Space::Body), usize::MAX)
         .unwrap()

@@ -1,6 +1,9 @@
 //! Folds a session's events into their sum. Pure functions.
 
-use super::super::format::event::{Event, ForkPoint, InputAppended, Opened, TurnClosed};
+use super::super::{
+    SessionId,
+    format::event::{Event, ForkPoint, InputAppended, Opened, TurnClosed},
+};
 use crate::id::TokenId;
 
 /// The sum of a session's own events.
@@ -68,11 +71,7 @@ impl Replayed {
     /// Returns the last event whose tokens all lie within the session's first `tokens` own tokens.
     /// The result is a fork point and the number of own tokens before it. `None` if no event
     /// qualifies.
-    pub fn fork_point_at(
-        &self,
-        session: super::super::SessionId,
-        tokens: usize,
-    ) -> Option<(ForkPoint, usize)> {
+    pub fn fork_point_at(&self, session: SessionId, tokens: usize) -> Option<(ForkPoint, usize)> {
         let whole = self
             .appends
             .iter()

@@ -16,11 +16,10 @@ use super::{
         Shared,
         dir::{self, Opened},
         file::{format::Header, hash},
-        lock,
     },
     job::{KvChunk, RestoreJob},
 };
-use crate::limits;
+use crate::{limits, lock::IgnorePoison as _};
 
 /// Number of prefixes that are restored at once.
 const THREADS: usize = 2;
@@ -58,7 +57,7 @@ pub(crate) fn start(shared: &Arc<Shared>, reads: Receiver<RestoreJob>) -> io::Re
 }
 
 fn next(reads: &Mutex<Receiver<RestoreJob>>) -> Option<RestoreJob> {
-    lock(reads).recv().ok()
+    reads.lock().ignore_poison().recv().ok()
 }
 
 fn run(shared: &Shared, read: RestoreJob) {

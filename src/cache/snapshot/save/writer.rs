@@ -17,11 +17,10 @@ use super::{
         dir::{self, Found, Name, Opened},
         file::{format::Header, hash, hash::RollingHash},
         index::{Entry, Index},
-        lock,
     },
     job::{SaveJob, Write},
 };
-use crate::{limits, model::exec::KvExport};
+use crate::{limits, lock::IgnorePoison as _, model::exec::KvExport};
 
 /// Nice value of the thread: token generation comes first.
 #[cfg(target_os = "linux")]
@@ -131,7 +130,7 @@ fn write(shared: &Shared, job: &SaveJob) {
 /// Plans the tokens to write, which no snapshot has yet. Holds the base snapshot.
 fn plan(shared: &Shared, job: &SaveJob) -> Option<Header> {
     let (id, end) = (job.pending.id, job.tokens.len());
-    let _disk = lock(&shared.disk);
+    let _disk = shared.disk.lock().ignore_poison();
     let base = shared.state().index.longest(job.realm, &job.tokens, true);
     let base = base.filter(|base| shared.has_file(*base));
     let mut state = shared.state();
@@ -210,7 +209,7 @@ fn into_file(shared: &Shared, header: &Header, kv: &dyn KvExport) -> io::Result<
 fn publish(shared: &Shared, header: Header, bytes: u64) -> bool {
     let (id, base) = (header.id, header.base);
     {
-        let _disk = lock(&shared.disk);
+        let _disk = shared.disk.lock().ignore_poison();
         let wanted = shared.state().pending.get(&id) == Some(&false);
         match wanted.then(|| shared.folder.publish(id)) {
             Some(Ok(())) => {
