@@ -301,6 +301,8 @@ pub struct AssistantMessage {
 /// Reasoning text, under two names that clients know.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
 #[expect(missing_docs, reason = "the fields are documented in docs/api.md")]
+// The schema's name in /openapi.json is part of the contract.
+#[schema(as = Thoughts)]
 pub struct ReasoningText {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning_content: Option<String>,
